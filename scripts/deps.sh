@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Installs, as root on Debian or Ubuntu, the programs that the tests call. Does
+# nothing when all are there; without root it says which tests will be skipped.
+set -euo pipefail
+
+# program → Debian package, and what goes without it.
+needs=(
+	"gcc gcc race tests cannot be built (go test -race needs cgo)"
+	"make make nothing can be run through the Makefile"
+	"blkid util-linux init does not name foreign signatures; its tests are skipped"
+	"losetup util-linux tests on loop devices are skipped"
+	"mkfs.ext4 e2fsprogs tests of init against a foreign file system are skipped"
+	"curl curl the HTTP walk through of the README cannot be run"
+	"jq jq the HTTP walk through of the README cannot be run"
+)
+
+PATH="$PATH:/usr/sbin:/sbin"
+missing=()
+packages=()
+for need in "${needs[@]}"; do
+	read -r program package consequence <<<"$need"
+	if ! command -v "$program" >/dev/null; then
+		missing+=("$program: $consequence")
+		packages+=("$package")
+	fi
+done
+# A C compiler without the C library's headers cannot link the race runtime.
+if [[ ! -e /usr/include/stdlib.h ]]; then
+	missing+=("stdlib.h: race tests cannot be built (go test -race needs cgo)")
+	packages+=("libc6-dev")
+fi
+
+if ! command -v go >/dev/null; then
+	echo "deps: no go command: install Go 1.26 from https://go.dev/dl" >&2
+	exit 1
+fi
+if [[ $EUID -ne 0 ]]; then
+	echo "deps: not root: tests on loop devices and of held or mounted devices will be skipped"
+fi
+if [[ ${#missing[@]} -eq 0 ]]; then
+	echo "deps: everything the tests call is installed"
+	exit 0
+fi
+printf 'deps: missing %s\n' "${missing[@]}"
+if [[ $EUID -ne 0 ]]; then
+	echo "deps: not root, nothing installed; as root run scripts/deps.sh"
+	exit 0
+fi
+if ! command -v apt-get >/dev/null; then
+	echo "deps: no apt-get here: install ${packages[*]} with the system's own package manager" >&2
+	exit 0
+fi
+mapfile -t packages < <(printf '%s\n' "${packages[@]}" | sort -u)
+echo "deps: installing ${packages[*]}"
+export DEBIAN_FRONTEND=noninteractive
+apt-get update -qq
+apt-get install -y -qq --no-install-recommends "${packages[@]}"
