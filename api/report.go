@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+// Info answers GET /v1/info.
+type Info struct {
+	API            string     `json:"api"`
+	Version        string     `json:"version"`
+	Instance       string     `json:"instance"`
+	Features       []string   `json:"features"`
+	Limits         InfoLimits `json:"limits"`
+	Alignments     Alignments `json:"alignments"`
+	LargestPayload int64      `json:"largest_payload"`
+	Namespaces     []string   `json:"namespaces"`
+}
+
+// InfoLimits are the limits a client must keep. Sizes are bytes.
+type InfoLimits struct {
+	BatchKeys         int   `json:"batch_keys"`
+	KeyBytes          int   `json:"key_bytes"`
+	Payload           int64 `json:"payload"`
+	StreamBytes       int64 `json:"stream_bytes"`
+	RequestDeadlineMS int64 `json:"request_deadline_ms"`
+	ListLimit         int   `json:"list_limit"`
+}
+
+// Alignments are what makes a transfer free of copies. Streams need none.
+type Alignments struct {
+	Block int `json:"block"` // bytes; the largest of the slabs
+	Piece int `json:"piece"` // bytes; the unit of checksums and of the I/O split
+}
+
+// Ready answers GET /readyz.
+type Ready struct {
+	Ready bool   `json:"ready"`
+	Phase string `json:"phase"` // recovering, serving
+	Done  uint64 `json:"done,omitempty"`
+	Total uint64 `json:"total,omitempty"`
+}
+
+// StatusReport answers GET /v1/status.
+type StatusReport struct {
+	Instance    string            `json:"instance"`
+	Version     string            `json:"version"`
+	Ready       bool              `json:"ready"`
+	Entries     uint64            `json:"entries"`
+	Leases      int               `json:"leases"`
+	PinnedBytes int64             `json:"pinned_bytes"`
+	Generation  uint64            `json:"generation"`
+	MetaFailed  string            `json:"meta_failed,omitempty"` // why mutations are refused
+	Slabs       []SlabStatus      `json:"slabs"`
+	Namespaces  []NamespaceStatus `json:"namespaces"`
+}
+
+// SlabsResponse answers GET /v1/slabs.
+type SlabsResponse struct {
+	Slabs []SlabStatus `json:"slabs"`
+}
+
+// SlabStatus is one slab.
+type SlabStatus struct {
+	Name        string      `json:"name"`
+	Device      string      `json:"device"`
+	Incarnation string      `json:"incarnation"`
+	SlotSize    int64       `json:"slot_size"`
+	Health      string      `json:"health"`           // online, read_only, …
+	Reason      string      `json:"reason,omitempty"` // why not online
+	Durability  string      `json:"durability"`       // sync, relaxed
+	Direct      bool        `json:"direct"`           // O_DIRECT is in effect
+	Slots       SlotCounts  `json:"slots"`
+	Engine      EngineStats `json:"engine"`
+}
+
+// SlotCounts are a slab's slots by state; the states add up to Total.
+type SlotCounts struct {
+	Free        uint32 `json:"free"`
+	Reserved    uint32 `json:"reserved"`
+	Used        uint32 `json:"used"`
+	Deleting    uint32 `json:"deleting"`
+	Retired     uint32 `json:"retired"`
+	Quarantined uint32 `json:"quarantined"`
+	Total       uint32 `json:"total"`
+}
+
+// EngineStats is a snapshot of a slab's I/O engine.
+type EngineStats struct {
+	Name          string `json:"name"`
+	InFlightOps   int    `json:"in_flight_ops"`
+	InFlightBytes int64  `json:"in_flight_bytes"`
+	QueuedOps     int    `json:"queued_ops"`
+	MaxInFlight   int    `json:"max_in_flight"`
+	Reads         uint64 `json:"reads"`
+	Writes        uint64 `json:"writes"`
+	ReadBytes     uint64 `json:"read_bytes"`
+	WrittenBytes  uint64 `json:"written_bytes"`
+	ReadErrors    uint64 `json:"read_errors"`
+	WriteErrors   uint64 `json:"write_errors"`
+	Flushes       uint64 `json:"flushes"`
+}
+
+// NamespaceStatus is one namespace's usage.
+type NamespaceStatus struct {
+	Name        string   `json:"name"`
+	Slabs       []string `json:"slabs"`
+	Entries     uint64   `json:"entries"`
+	Bytes       int64    `json:"bytes"`      // payload bytes
+	SlotBytes   int64    `json:"slot_bytes"` // slots × slot size; what the quota counts
+	Quota       int64    `json:"quota"`      // 0: none
+	PinnedBytes int64    `json:"pinned_bytes"`
+	TTLMS       int64    `json:"ttl_ms"` // 0: entries never expire
+}
