@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"strings"
+
+	"github.com/spf13/viper"
+	"go.yaml.in/yaml/v3"
+)
+
+// Load reads the file at path, then the environment, and validates the whole.
+func Load(path string) (*Config, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read configuration: %w", err)
+	}
+	return load(Default(), path, text, os.Environ())
+}
+
+// Overlay applies the environment to a configuration that has no file, and
+// validates the whole.
+func Overlay(base *Config) (*Config, error) {
+	return load(base, "", nil, os.Environ())
+}
+
+// load merges base, the file's text and the environment, in rising order of
+// precedence.
+func load(base *Config, source string, text []byte, environ []string) (*Config, error) {
+	w := &walker{lines: map[string]int{}}
+	file, err := w.document(text)
+	if err != nil {
+		return nil, fmt.Errorf("configuration %s: %w", source, err)
+	}
+	v := viper.New()
+	all := leaves("", reflect.ValueOf(base).Elem())
+	for _, l := range all {
+		v.SetDefault(l.path, l.value)
+	}
+	if err := v.MergeConfigMap(file); err != nil {
+		return nil, fmt.Errorf("configuration %s: %w", source, err)
+	}
+	fromEnv := w.environment(all, environ, v.Set)
+	if err := w.faults.err(source); err != nil {
+		return nil, err
+	}
+	c := &Config{}
+	if err := v.UnmarshalExact(c, viper.DecodeHook(hook)); err != nil {
+		return nil, fmt.Errorf("configuration %s: %w", source, err)
+	}
+	c.fillNamespaces()
+	found := c.faults()
+	locate(found, w.lines, fromEnv)
+	if err := found.err(source); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// document parses and walks one YAML document; an empty one has no keys.
+func (w *walker) document(text []byte) (map[string]any, error) {
+	dec := yaml.NewDecoder(bytes.NewReader(text))
+	var doc yaml.Node
+	switch err := dec.Decode(&doc); {
+	case errors.Is(err, io.EOF):
+		return map[string]any{}, nil
+	case err != nil:
+		return nil, err
+	}
+	var more yaml.Node
+	if err := dec.Decode(&more); err == nil {
+		return nil, fmt.Errorf("line %d: a second YAML document: want one", more.Line)
+	} else if !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	v, ok := w.value(doc.Content[0], "", reflect.TypeFor[Config]())
+	if !ok {
+		return map[string]any{}, nil
+	}
+	return v.(map[string]any), nil
+}
+
+// locate gives each fault the variable or the line that its path, or the
+// nearest section around it, came from.
+func locate(fs faults, lines map[string]int, env map[string]string) {
+	for i := range fs {
+		fs[i].Env = nearest(env, fs[i].Path)
+		if fs[i].Env == "" {
+			fs[i].Line = nearest(lines, fs[i].Path)
+		}
+	}
+}
+
+func nearest[V any](m map[string]V, path string) V {
+	for ; path != ""; path = parentPath(path) {
+		if v, ok := m[path]; ok {
+			return v
+		}
+	}
+	var none V
+	return none
+}
+
+func parentPath(p string) string {
+	return p[:max(strings.LastIndexByte(p, '.'), strings.LastIndexByte(p, '['), 0)]
+}
+
+// YAML returns the configuration in the form that Load reads.
+func (c *Config) YAML() ([]byte, error) {
+	var b bytes.Buffer
+	enc := yaml.NewEncoder(&b)
+	enc.SetIndent(2)
+	if err := enc.Encode(c); err != nil {
+		return nil, fmt.Errorf("write configuration: %w", err)
+	}
+	return b.Bytes(), enc.Close()
+}
