@@ -30,7 +30,7 @@ type Frame struct {
 // maxLine bounds the line of a frame: the longest key with every byte escaped,
 // the longest error, and room for new fields.
 const (
-	maxLine  = 12 << 10
+	maxLine  = 16 << 10
 	maxError = 1 << 10
 )
 

@@ -10,8 +10,8 @@ import (
 
 // CheckPath refuses an escaped path that a router or a proxy might read as
 // another one: not starting with a slash, with an empty segment (an empty key
-// among them) or with a dot segment, escaped or not. Only a trailing slash is
-// left to the caller. It returns a *Problem with code unclean_path.
+// among them, so a trailing slash too) or with a dot segment, escaped or not. It
+// returns a *Problem with code unclean_path.
 func CheckPath(escaped string) error {
 	if !strings.HasPrefix(escaped, "/") {
 		return unclean(escaped, "it does not begin with /")

@@ -45,9 +45,10 @@ type StatusReport struct {
 	Ready       bool              `json:"ready"`
 	Entries     uint64            `json:"entries"`
 	Leases      int               `json:"leases"`
+	Pins        int64             `json:"pins"` // in force, over all entries
 	PinnedBytes int64             `json:"pinned_bytes"`
-	Generation  uint64            `json:"generation"`
-	MetaFailed  string            `json:"meta_failed,omitempty"` // why mutations are refused
+	Queued      uint64            `json:"queued"`                // groups of changes that wait for the committer
+	MetaFailed  string            `json:"meta_failed,omitempty"` // why changes are refused
 	Slabs       []SlabStatus      `json:"slabs"`
 	Namespaces  []NamespaceStatus `json:"namespaces"`
 }
@@ -59,16 +60,16 @@ type SlabsResponse struct {
 
 // SlabStatus is one slab.
 type SlabStatus struct {
-	Name        string      `json:"name"`
-	Device      string      `json:"device"`
-	Incarnation string      `json:"incarnation"`
-	SlotSize    int64       `json:"slot_size"`
-	Health      string      `json:"health"`           // online, read_only, …
-	Reason      string      `json:"reason,omitempty"` // why not online
-	Durability  string      `json:"durability"`       // sync, relaxed
-	Direct      bool        `json:"direct"`           // O_DIRECT is in effect
-	Slots       SlotCounts  `json:"slots"`
-	Engine      EngineStats `json:"engine"`
+	Name        string       `json:"name"`
+	Device      string       `json:"device"`
+	Incarnation string       `json:"incarnation"`
+	SlotSize    int64        `json:"slot_size"`
+	Mount       uint64       `json:"mount"`            // how often it was mounted
+	Health      string       `json:"health"`           // online, read_only
+	Reason      string       `json:"reason,omitempty"` // why not online
+	Durability  string       `json:"durability"`       // sync, relaxed
+	Slots       SlotCounts   `json:"slots"`
+	Engine      *EngineStats `json:"engine,omitempty"`
 }
 
 // SlotCounts are a slab's slots by state; the states add up to Total.
@@ -85,6 +86,8 @@ type SlotCounts struct {
 // EngineStats is a snapshot of a slab's I/O engine.
 type EngineStats struct {
 	Name          string `json:"name"`
+	Direct        bool   `json:"direct"` // O_DIRECT is in effect
+	Block         int    `json:"block"`  // bytes; alignment of direct I/O
 	InFlightOps   int    `json:"in_flight_ops"`
 	InFlightBytes int64  `json:"in_flight_bytes"`
 	QueuedOps     int    `json:"queued_ops"`
@@ -98,14 +101,12 @@ type EngineStats struct {
 	Flushes       uint64 `json:"flushes"`
 }
 
-// NamespaceStatus is one namespace's usage.
+// NamespaceStatus is one namespace's usage. Sizes are bytes of slots.
 type NamespaceStatus struct {
-	Name        string   `json:"name"`
-	Slabs       []string `json:"slabs"`
-	Entries     uint64   `json:"entries"`
-	Bytes       int64    `json:"bytes"`      // payload bytes
-	SlotBytes   int64    `json:"slot_bytes"` // slots × slot size; what the quota counts
-	Quota       int64    `json:"quota"`      // 0: none
-	PinnedBytes int64    `json:"pinned_bytes"`
-	TTLMS       int64    `json:"ttl_ms"` // 0: entries never expire
+	Name        string `json:"name"`
+	Entries     int64  `json:"entries"`
+	SlotBytes   int64  `json:"slot_bytes"`
+	Quota       int64  `json:"quota"` // 0: no limit of its own
+	PinnedBytes int64  `json:"pinned_bytes"`
+	Configured  bool   `json:"configured"` // false: known from rows only; kept, not served
 }
