@@ -23,11 +23,13 @@ var ErrArenaClosed = errors.New("arena is closed")
 // request waits, a small one behind it waits too, else a stream of small ones
 // would starve it.
 type Arena struct {
-	region []byte
-	free   func()
-	cap    int64 // bytes, a multiple of ArenaAlign
+	cap int64 // bytes, a multiple of ArenaAlign
 
 	mu sync.Mutex
+	// +checklocks:mu
+	region []byte // nil after Close
+	// +checklocks:mu
+	free func() // unmaps region
 	// +checklocks:mu
 	buddy *buddy
 	// +checklocks:mu
@@ -220,7 +222,7 @@ func (a *Arena) Close() error {
 		return fmt.Errorf("close arena: %d bytes are still in use", a.inUse)
 	}
 	if !a.closed {
-		a.closed = true
+		a.closed, a.region = true, nil
 		a.free()
 	}
 	return nil

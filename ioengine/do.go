@@ -44,11 +44,12 @@ func DoLate(ctx context.Context, e Engine, ops []Op, late func(i int, r Result))
 		}
 		return results
 	}
-	w := &waiting{results: results, finished: make([]bool, len(ops)), left: len(ops), all: make(chan struct{}), late: late}
+	all := make(chan struct{})
+	w := &waiting{results: results, finished: make([]bool, len(ops)), left: len(ops), all: all, late: late}
 	ops = slices.Clone(ops) // a detached op outlives this call
 	e.Submit(ops, w.done)
 	select {
-	case <-w.all:
+	case <-all:
 	case <-ctx.Done():
 		w.detach(ctx.Err(), ops)
 	}
@@ -59,9 +60,10 @@ func DoLate(ctx context.Context, e Engine, ops []Op, late func(i int, r Result))
 // and are not written again.
 type waiting struct {
 	late func(i int, r Result)
-	all  chan struct{} // closed when every op is finished
 
 	mu sync.Mutex
+	// +checklocks:mu
+	all chan struct{} // closed when every op is finished
 	// +checklocks:mu
 	results []Result
 	// +checklocks:mu

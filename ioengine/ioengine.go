@@ -75,8 +75,8 @@ type Stats struct {
 	Name          string // "pread" or "uring"
 	InFlightOps   int    // on the device now
 	InFlightBytes int64
-	QueuedOps     int // accepted, not yet started
-	MaxInFlight   int // highest InFlightOps since start
+	QueuedOps     int       // accepted, not yet started
+	MaxInFlight   int       // highest InFlightOps since start
 	Ops           [2]uint64 // by Dir, completed
 	Bytes         [2]uint64
 	Errors        [2]uint64
@@ -89,6 +89,7 @@ type Geometry struct {
 	Block     int  // alignment of offset and length for direct I/O (logical block size or STATX_DIOALIGN)
 	MemAlign  int  // alignment of memory for direct I/O
 	OptimalIO int  // BLKIOOPT, or 0 where the device has no opinion
+	Physical  int  // physical block size: a smaller write costs the device a read-modify-write; at least Block
 	Regular   bool // a regular file, not a block device
 	Direct    bool // O_DIRECT is in effect
 }

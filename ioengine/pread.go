@@ -27,10 +27,11 @@ type PreadOptions struct {
 // large one waiting for as long as small ones come.
 type Pread struct {
 	dev    Device
-	geo    Geometry
 	budget int64 // a multiple of the block; 0: none
 
 	mu sync.Mutex
+	// +checklocks:mu
+	geo Geometry
 	// +checklocks:mu
 	queue queue
 	// +checklocks:mu
@@ -42,8 +43,10 @@ type Pread struct {
 	// +checklocks:mu
 	stats Stats
 
-	wake sync.Cond // with mu: an op may start, or closed
-	gone sync.Cond // with mu: users reached 0
+	// +checklocks:mu
+	wake sync.Cond // an op may start, or closed
+	// +checklocks:mu
+	gone sync.Cond // users reached 0
 }
 
 var _ Engine = (*Pread)(nil)

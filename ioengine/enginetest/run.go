@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package enginetest
+
+import (
+	"testing"
+
+	"github.com/rawblockd/rawblockd/internal/simdev"
+	"github.com/rawblockd/rawblockd/ioengine"
+)
+
+// DeviceSize is how large a device RunDevice wants at least.
+const DeviceSize = 8 << 20
+
+// Open starts an engine that can have at least four ops on dev at once. The
+// suite closes it.
+type Open func(t *testing.T, dev ioengine.Device) ioengine.Engine
+
+// Run tests an engine on simulated devices of 512 and 4096 byte blocks.
+func Run(t *testing.T, open Open) {
+	for _, block := range []int{512, 4096} {
+		sim := func() *simdev.Device { return simdev.New(simdev.Options{Size: DeviceSize, Block: block}) }
+		t.Run(blockName(block), func(t *testing.T) {
+			RunDevice(t, func(*testing.T) ioengine.Device { return sim() }, open)
+			for _, c := range faultCases() {
+				t.Run(c.name, func(t *testing.T) { c.run(newRig(t, sim(), open)) })
+			}
+		})
+	}
+}
+
+// RunDevice tests an engine on devices from make, each used for one case and
+// overwritten.
+func RunDevice(t *testing.T, make func(t *testing.T) ioengine.Device, open Open) {
+	for _, c := range deviceCases() {
+		t.Run(c.name, func(t *testing.T) {
+			dev := make(t)
+			if size := dev.Geometry().Size; size < DeviceSize {
+				t.Fatalf("device %q has %d bytes, want at least %d", dev.Path(), size, DeviceSize)
+			}
+			c.run(newRig(t, dev, open))
+		})
+	}
+}
+
+type testCase struct {
+	name string
+	run  func(r *rig)
+}
+
+func deviceCases() []testCase {
+	return []testCase{
+		{"what was written is read back", testRoundTrip},
+		{"a vector of many parts", testManyParts},
+		{"both directions in one batch", testMixed},
+		{"a batch deeper than the engine", testDeepBatch},
+		{"unaligned ops are answered", testUnaligned},
+		{"the end of the device", testEndOfDevice},
+		{"nothing to do", testEmpty},
+		{"many batches at once", testConcurrent},
+		{"done may submit", testSubmitFromDone},
+		{"counters", testStats},
+		{"context that ended before", testDoEnded},
+		{"after close", testAfterClose},
+	}
+}
+
+func faultCases() []testCase {
+	return []testCase{
+		{"results come in any order", testOrderFree},
+		{"unaligned ops leave the device alone", testUnalignedUntouched},
+		{"short transfers are continued", testShort},
+		{"EAGAIN is tried again", testAgain},
+		{"an endless EAGAIN is an error", testAgainForever},
+		{"one op fails alone", testOneFails},
+		{"a clean batch after an error", testCleanAfterError},
+		{"a device that has gone", testVanished},
+		{"flush", testFlush},
+		{"flush failure", testFlushFails},
+		{"hang and release", testHang},
+		{"context that ends", testDoLeaves},
+		{"close with work in flight", testCloseInFlight},
+	}
+}
