@@ -10,6 +10,7 @@ import (
 // Problem codes besides the words of Status. A client decides by the code; the
 // title and the detail are for people.
 const (
+	CodeMalformedRequest = "malformed_request"
 	CodeMalformedJSON    = "malformed_json"
 	CodeMalformedFrame   = "malformed_frame"
 	CodeUnknownField     = "unknown_field"
@@ -79,6 +80,8 @@ func StatusProblem(s Status, detail string) *Problem {
 
 func title(code string) string {
 	switch code {
+	case CodeMalformedRequest:
+		return "the request's header cannot be read"
 	case CodeMalformedJSON:
 		return "the body is not the JSON object this route takes"
 	case CodeMalformedFrame:
