@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/rawblockd/rawblockd/api"
+	"github.com/rawblockd/rawblockd/ioengine"
+	"github.com/rawblockd/rawblockd/store"
+)
+
+// body reads a JSON body whole. It is bounded by what the largest batch needs.
+func (s *Server) body(x *exchange, r *http.Request) ([]byte, error) {
+	if _, err := media(r, api.MediaJSON); err != nil {
+		return nil, err
+	}
+	return s.readBody(x, r)
+}
+
+func (s *Server) readBody(x *exchange, r *http.Request) ([]byte, error) {
+	if err := newQuery(r).end(); err != nil {
+		return nil, err
+	}
+	limit := api.MaxJSONBody(s.o.Limits.BatchKeys)
+	tooLarge := api.NewProblem(http.StatusRequestEntityTooLarge, api.CodeBodyTooLarge, "", "at most %d bytes; send several requests", limit)
+	if r.ContentLength > limit {
+		return nil, tooLarge
+	}
+	ctx, cancel := s.within(x, r, 0)
+	defer cancel()
+	// What is declared is believed only as far as it has arrived.
+	buf := make([]byte, 0, min(max(r.ContentLength+1, 512), ioengine.PieceSize))
+	for {
+		if len(buf) == cap(buf) {
+			buf = append(buf, 0)[:len(buf)]
+		}
+		n, err := x.body.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		switch {
+		case int64(len(buf)) > limit:
+			return nil, tooLarge
+		case err == io.EOF:
+			return buf, nil
+		case err != nil:
+			return nil, x.bodyError(ctx, err, int64(len(buf)), r.ContentLength)
+		}
+	}
+}
+
+// call is what every batch in JSON begins with: its body, decoded, and the
+// store.
+func call[R any](s *Server, x *exchange, r *http.Request, decode func([]byte, int) (R, error)) (R, *store.Store, error) {
+	var req R
+	b, err := s.body(x, r)
+	if err != nil {
+		return req, nil, err
+	}
+	if req, err = decode(b, s.o.Limits.BatchKeys); err != nil {
+		return req, nil, err
+	}
+	st, err := s.ready()
+	return req, st, err
+}
+
+func (s *Server) batchLookup(x *exchange, r *http.Request) error {
+	req, st, err := call(s, x, r, api.DecodeLookup)
+	if err != nil {
+		return err
+	}
+	s.metrics.batch("lookup", len(req.Keys))
+	ctx, cancel := s.within(x, r, req.DeadlineMS)
+	defer cancel()
+	o := store.LookupOptions{Prefix: req.Prefix}
+	if req.Lease != nil {
+		l := leaseRequest(*req.Lease)
+		o.Lease = &l
+	}
+	found, err := st.Lookup(ctx, req.Namespace, req.Keys, o)
+	if err != nil {
+		giveBack(st, found.Lease)
+		return err
+	}
+	res := api.LookupResponse{Results: make([]api.KeyResult, len(found.Results)), Hits: found.Hits, PrefixHits: found.PrefixHits, Lease: leaseView(found.Lease)}
+	for i, k := range found.Results {
+		res.Results[i] = api.KeyResult{Status: word(k.Status), Bytes: k.Bytes}
+	}
+	return x.json(res)
+}
+
+func (s *Server) batchRemove(x *exchange, r *http.Request) error {
+	req, st, err := call(s, x, r, api.DecodeRemove)
+	if err != nil {
+		return err
+	}
+	s.metrics.batch("remove", len(req.Keys))
+	ctx, cancel := s.within(x, r, req.DeadlineMS)
+	defer cancel()
+	removed, err := st.Remove(ctx, req.Namespace, req.Keys, req.Force)
+	if err != nil {
+		return err
+	}
+	return x.json(api.RemoveResponse{Results: statuses(removed.Results), Removed: removed.Removed})
+}
+
+func (s *Server) batchPin(x *exchange, r *http.Request) error {
+	req, st, err := call(s, x, r, api.DecodePin)
+	if err != nil {
+		return err
+	}
+	s.metrics.batch("pin", len(req.Keys))
+	ctx, cancel := s.within(x, r, req.DeadlineMS)
+	defer cancel()
+	pinned, err := st.Pin(ctx, req.Namespace, req.Keys, leaseRequest(req.LeaseRequest))
+	if err != nil {
+		giveBack(st, pinned.Lease)
+		return err
+	}
+	return x.json(api.PinResponse{Results: statuses(pinned.Results), Lease: leaseView(pinned.Lease)})
+}
+
+func (s *Server) batchUnpin(x *exchange, r *http.Request) error {
+	req, st, err := call(s, x, r, api.DecodeUnpin)
+	if err != nil {
+		return err
+	}
+	s.metrics.batch("unpin", len(req.Keys))
+	ctx, cancel := s.within(x, r, req.DeadlineMS)
+	defer cancel()
+	released, stale, err := st.Unpin(ctx, req.Namespace, req.Lease, req.Keys)
+	if err != nil {
+		return err
+	}
+	return x.json(api.UnpinResponse{Released: released, Stale: stale})
+}
+
+func statuses(results []store.KeyResult) []api.StatusResult {
+	out := make([]api.StatusResult, len(results))
+	for i, k := range results {
+		out[i] = api.StatusResult{Status: word(k.Status)}
+	}
+	return out
+}
+
+func leaseRequest(l api.LeaseRequest) store.LeaseRequest {
+	return store.LeaseRequest{TTL: time.Duration(l.TTLMS) * time.Millisecond, Owner: l.Owner}
+}
+
+func leaseView(l *store.Lease) *api.Lease {
+	if l == nil {
+		return nil
+	}
+	return &api.Lease{ID: l.ID, Namespace: l.Namespace, Owner: l.Owner, TTLMS: l.TTL.Milliseconds(), ExpiresAt: l.ExpiresAt.UTC(), Entries: l.Entries}
+}
+
+// giveBack releases a lease that its client will not hear of. That it may be
+// gone already is no error.
+func giveBack(st *store.Store, l *store.Lease) {
+	if l != nil {
+		_, _, _ = st.Unpin(context.Background(), l.Namespace, l.ID, nil)
+	}
+}
+
+// leases lists leases in force, of one namespace or of all.
+func (s *Server) leases(x *exchange, r *http.Request) error {
+	q := newQuery(r)
+	ns := q.text("namespace")
+	if err := q.end(); err != nil {
+		return err
+	}
+	st, err := s.ready()
+	if err != nil {
+		return err
+	}
+	res := api.LeasesResponse{Leases: []api.Lease{}}
+	for _, l := range st.Leases(ns) {
+		res.Leases = append(res.Leases, *leaseView(&l))
+	}
+	return x.json(res)
+}
+
+// lease describes one lease.
+func (s *Server) lease(x *exchange, r *http.Request) error {
+	if err := newQuery(r).end(); err != nil {
+		return err
+	}
+	st, err := s.ready()
+	if err != nil {
+		return err
+	}
+	for _, l := range st.Leases("") {
+		if l.ID == r.PathValue("id") {
+			return x.json(leaseView(&l))
+		}
+	}
+	return api.NewProblem(http.StatusNotFound, api.CodeUnknownLease, "lease", "%q has ended or never was", r.PathValue("id"))
+}

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package server answers HTTP over a store: the data routes of package api on
+// a unix socket and on TCP, and the admin routes (health, metrics, status,
+// profiles) on a listener of their own.
+//
+// Main types: Server, made by New and given its *store.Store later by SetStore,
+// so that it listens, and says how far recovery is, before there is anything to
+// serve; exchange, one request and its answer.
+//
+// Every request goes the same way: path, Host and Origin are checked before the
+// mux sees it (nothing is ever redirected, and no two paths mean one key), the
+// mux matches the escaped path, a handler answers or returns an error, and fail
+// turns that error into problem+json in one place. Once a response has begun an
+// error can only end the connection, without the end of the body, so that a
+// client never takes a part for the whole.
+//
+// Payloads go from the connection into the store's buffers and back in pieces
+// of up to 1 MiB; nothing is copied in between. A client that sends or takes a
+// piece too slowly is cut off, because it holds memory of the stream budget.
+//
+// # Concurrency
+//
+// A Server is safe for concurrent use. Handlers start no goroutines; whoever
+// runs the http.Server waits for them (Shutdown). An exchange belongs to its
+// request's goroutine.
+//
+// # Errors
+//
+// Handlers return *api.Problem, errors of store, or errors of the connection;
+// asProblem maps them. Whatever it does not know is logged and answered 500.
+package server

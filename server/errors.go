@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+
+	"github.com/rawblockd/rawblockd/api"
+	"github.com/rawblockd/rawblockd/ioengine"
+	"github.com/rawblockd/rawblockd/store"
+)
+
+// errGone means that the client's connection failed: nobody reads an answer.
+var errGone = errors.New("the client is gone")
+
+// finish ends a request whose handler returned err.
+func (s *Server) finish(x *exchange, r *http.Request, err error) {
+	switch {
+	case err == nil:
+		return
+	case x.code != 0 || errors.Is(err, errGone):
+		s.o.Log.Debug("request aborted", "method", r.Method, "route", r.Pattern, "err", err)
+		panic(http.ErrAbortHandler)
+	}
+	p := asProblem(err)
+	if p.Status >= http.StatusInternalServerError && p.Status != http.StatusInsufficientStorage {
+		s.o.Log.Warn("request failed", "method", r.Method, "route", r.Pattern, "code", p.Code, "err", err)
+	}
+	s.refuse(x, p)
+}
+
+// refuse sends a problem. Before that it reads what is left of the body, unless
+// the client waits to be told to send it; then, or if there is too much of it,
+// the connection ends with the answer.
+func (s *Server) refuse(x *exchange, p *api.Problem) {
+	h := x.Header()
+	unsent := x.body.waits && !x.body.begun
+	// The slack lets a body that is just over the limit end in peace.
+	if unsent || !x.body.drain(s.o.Limits.Payload+ioengine.PieceSize) || p.Close {
+		h.Set("Connection", "close")
+		x.body.arm(0)
+	}
+	if p.RetryAfter > 0 {
+		h.Set("Retry-After", strconv.Itoa(p.RetryAfter))
+	}
+	h.Del("Content-Length")
+	// An answer that nobody takes is the client's loss; net/http ends the
+	// connection by itself.
+	_ = x.answer(p.Status, api.MediaProblem, p)
+}
+
+// asProblem is the one place where errors become HTTP.
+func asProblem(err error) *api.Problem {
+	var p *api.Problem
+	var frame *api.FrameError
+	switch {
+	case errors.As(err, &p):
+		return p
+	case errors.Is(err, store.ErrNamespace):
+		return api.NewProblem(http.StatusNotFound, api.CodeUnknownNamespace, "namespace", "%v", err)
+	case errors.Is(err, store.ErrNoLease):
+		return api.NewProblem(http.StatusNotFound, api.CodeUnknownLease, "lease", "%v", err)
+	case errors.Is(err, store.ErrInvalidKey):
+		return api.StatusProblem(api.StatusInvalidKey, err.Error())
+	case errors.Is(err, store.ErrCursor):
+		return invalid("cursor", "take it from the last page's answer")
+	case errors.Is(err, ioengine.ErrNoRoom):
+		return api.StatusProblem(api.StatusTooLarge, err.Error())
+	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrClosed), errors.Is(err, ioengine.ErrArenaClosed):
+		return api.StatusProblem(api.StatusUnavailable, err.Error())
+	case errors.Is(err, store.ErrOutcomeUnknown), errors.Is(err, context.DeadlineExceeded):
+		return api.StatusProblem(api.StatusDeadline, err.Error())
+	case errors.Is(err, context.Canceled):
+		return api.StatusProblem(api.StatusUnavailable, "the request was cancelled")
+	case errors.As(err, &frame):
+		return api.NewProblem(http.StatusBadRequest, api.CodeMalformedFrame, frame.Field, "%v; nothing was stored", frame)
+	}
+	return api.NewProblem(http.StatusInternalServerError, api.CodeInternal, "", "see the daemon's log")
+}
+
+// bodyError says what a failed read of the body means. got of want bytes had
+// arrived; want is negative where it was not declared.
+func (x *exchange) bodyError(ctx context.Context, err error, got, want int64) error {
+	progress := fmt.Sprintf("%d bytes arrived", got)
+	if want >= 0 {
+		progress = fmt.Sprintf("%d of %d bytes arrived", got, want)
+	}
+	var p *api.Problem
+	switch {
+	case errors.As(err, &p):
+		return p
+	case errors.Is(err, os.ErrDeadlineExceeded) && x.body.late():
+		p = api.StatusProblem(api.StatusDeadline, "before the body was there: "+progress)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		p = api.NewProblem(http.StatusRequestTimeout, api.CodeBodyTooSlow, "", "%s; send each MiB within %v", progress, x.pace.allow(ioengine.PieceSize))
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		p = api.NewProblem(http.StatusBadRequest, api.CodeBodyTooShort, "Content-Length", "%s", progress)
+	default:
+		return fmt.Errorf("%w: %s: %w", errGone, progress, err)
+	}
+	p.Close = true
+	return p
+}
+
+func invalid(field, detail string, args ...any) *api.Problem {
+	return api.NewProblem(http.StatusBadRequest, api.CodeInvalidField, field, detail, args...)
+}

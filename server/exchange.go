@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/rawblockd/rawblockd/api"
+	"github.com/rawblockd/rawblockd/ioengine"
+)
+
+// exchange is one request and its answer. It is the http.ResponseWriter that
+// handlers get, and paces both bodies.
+type exchange struct {
+	http.ResponseWriter
+	rc    *http.ResponseController
+	pace  Pace
+	body  pacedBody
+	code  int // 0 until the response has begun
+	bytes int64
+}
+
+func newExchange(w http.ResponseWriter, r *http.Request, pace Pace) *exchange {
+	x := &exchange{ResponseWriter: w, rc: http.NewResponseController(w), pace: pace}
+	x.body = pacedBody{x: x, r: r.Body, waits: r.Header.Get("Expect") != "" && r.ContentLength != 0}
+	r.Body = &x.body
+	return x
+}
+
+// Unwrap is for http.ResponseController.
+func (x *exchange) Unwrap() http.ResponseWriter { return x.ResponseWriter }
+
+// allow is the time in which n bytes must pass.
+func (p Pace) allow(n int64) time.Duration {
+	return p.Grace + time.Duration(float64(n)/float64(p.Rate)*float64(time.Second))
+}
+
+// WriteHeader begins the response.
+func (x *exchange) WriteHeader(code int) {
+	if x.code == 0 && code >= 200 {
+		x.code = code
+		x.writeWithin(0)
+	}
+	x.ResponseWriter.WriteHeader(code)
+}
+
+// Write sends p, which must be taken within its time.
+func (x *exchange) Write(p []byte) (int, error) {
+	if x.code == 0 {
+		x.code = http.StatusOK
+	}
+	x.writeWithin(int64(len(p)))
+	n, err := x.ResponseWriter.Write(p)
+	x.bytes += int64(n)
+	return n, err
+}
+
+// writeWithin sets the write deadline. A response that cannot have one, such as
+// a recorder's in a test, goes without.
+func (x *exchange) writeWithin(n int64) {
+	_ = x.rc.SetWriteDeadline(time.Now().Add(x.pace.allow(n)))
+}
+
+// json answers 200 with v.
+func (x *exchange) json(v any) error {
+	return x.answer(http.StatusOK, api.MediaJSON, v)
+}
+
+func (x *exchange) answer(code int, media string, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	h := x.Header()
+	h.Set("Content-Type", media)
+	h.Set("Content-Length", strconv.Itoa(len(b)+1))
+	x.WriteHeader(code)
+	_, err = x.Write(append(b, '\n'))
+	return err
+}
+
+// payload sends a buffer's bytes to w, straight from its memory.
+func payload(w io.Writer, buf *ioengine.Buf) error {
+	left := buf.Len()
+	for _, chunk := range buf.Chunks() {
+		chunk = chunk[:min(int64(len(chunk)), left)]
+		if _, err := w.Write(chunk); err != nil {
+			return err
+		}
+		left -= int64(len(chunk))
+	}
+	return nil
+}
+
+// fill reads a buffer's bytes from r, straight into its memory.
+func (x *exchange) fill(buf *ioengine.Buf, r io.Reader) (int64, error) {
+	left, got := buf.Len(), int64(0)
+	for _, chunk := range buf.Chunks() {
+		chunk = chunk[:min(int64(len(chunk)), left)]
+		x.body.arm(int64(len(chunk)))
+		n, err := io.ReadFull(r, chunk)
+		got += int64(n)
+		if err != nil {
+			return got, err
+		}
+		left -= int64(n)
+	}
+	return got, nil
+}
+
+// pacedBody is a request's body. Every piece of 1 MiB must arrive in its time,
+// and all of it before the request's deadline.
+type pacedBody struct {
+	x      *exchange
+	r      io.ReadCloser
+	until  time.Time // the request's deadline; zero: none
+	window int64     // bytes that the present read deadline is good for
+	got    int64
+	waits  bool // the client sends nothing before it is told 100 Continue
+	begun  bool // something was asked for
+	ended  bool // read to its end, or it failed
+	whole  bool // read to its end
+}
+
+// bound makes ctx's deadline the body's.
+func (b *pacedBody) bound(ctx context.Context) {
+	if t, ok := ctx.Deadline(); ok {
+		b.until = t
+	}
+}
+
+// late tells whether it was the request's own deadline that passed.
+func (b *pacedBody) late() bool { return !b.until.IsZero() && !time.Now().Before(b.until) }
+
+// arm gives the next n bytes their time, from now on.
+func (b *pacedBody) arm(n int64) {
+	if b.ended {
+		return
+	}
+	t := time.Now().Add(b.x.pace.allow(n))
+	if !b.until.IsZero() && b.until.Before(t) {
+		t = b.until
+	}
+	_ = b.x.rc.SetReadDeadline(t)
+	b.window = n
+}
+
+// Read implements io.Reader.
+func (b *pacedBody) Read(p []byte) (int, error) {
+	b.begun = true
+	if b.window <= 0 {
+		b.arm(ioengine.PieceSize)
+	}
+	n, err := b.r.Read(p)
+	b.got += int64(n)
+	b.window -= int64(n)
+	if err != nil {
+		b.whole = err == io.EOF
+		b.end()
+	}
+	return n, err
+}
+
+// end takes the read deadline back, else it would end the request while its
+// answer is being made: net/http reads on to notice a client that goes away.
+func (b *pacedBody) end() {
+	if !b.ended {
+		b.ended = true
+		_ = b.x.rc.SetReadDeadline(time.Time{})
+	}
+}
+
+// Close implements io.Closer.
+func (b *pacedBody) Close() error { return b.r.Close() }
+
+// drain reads what is left of a body that is refused, up to limit bytes: a
+// client that sends before it reads would see a reset instead of the answer.
+// It reports whether the end was reached.
+func (b *pacedBody) drain(limit int64) bool {
+	if b.ended {
+		return b.whole
+	}
+	b.until, b.window = time.Time{}, 0
+	_, _ = io.CopyN(io.Discard, b, limit)
+	return b.whole
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"mime"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/rawblockd/rawblockd/api"
+)
+
+// guard refuses what must not reach the mux.
+func (s *Server) guard(kind Kind, r *http.Request) error {
+	path := r.URL.EscapedPath()
+	if path == "/debug/pprof/" { // profiles link to each other relative to it
+		path = "/debug/pprof"
+		r.URL.Path, r.URL.RawPath = path, ""
+	}
+	if err := api.CheckPath(path); err != nil {
+		return err
+	}
+	if kind == Unix {
+		return nil
+	}
+	if err := s.checkHost(r.Host); err != nil {
+		return err
+	}
+	return checkOrigin(r)
+}
+
+func hostSet(names []string) map[string]bool {
+	set := map[string]bool{"localhost": true}
+	for _, n := range names {
+		set[strings.ToLower(n)] = true
+	}
+	return set
+}
+
+// checkHost refuses host names that are not ours: a page whose name was pointed
+// at this address (DNS rebinding) would be same-origin with us. An address
+// cannot be pointed anywhere, so every one is accepted; so is none at all, which
+// no browser sends.
+func (s *Server) checkHost(host string) error {
+	name := host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		name = h
+	}
+	name = strings.TrimSuffix(strings.TrimPrefix(name, "["), "]")
+	if name == "" || s.hosts[strings.ToLower(strings.TrimSuffix(name, "."))] {
+		return nil
+	}
+	if _, err := netip.ParseAddr(name); err == nil {
+		return nil
+	}
+	return api.NewProblem(http.StatusForbidden, api.CodeForeignHost, "Host", "%q: use an address, localhost or this host's name", host)
+}
+
+// checkOrigin refuses requests that a page of another origin makes.
+func checkOrigin(r *http.Request) error {
+	for _, origin := range r.Header.Values("Origin") {
+		u, err := url.Parse(origin)
+		if err != nil || u.Host == "" || !strings.EqualFold(u.Host, r.Host) {
+			return api.NewProblem(http.StatusForbidden, api.CodeForeignOrigin, "Origin", "%q", origin)
+		}
+	}
+	return nil
+}
+
+// media returns a request's media type if it is one of allowed; "" among them
+// stands for a request that names none.
+func media(r *http.Request, allowed ...string) (string, error) {
+	values := r.Header.Values("Content-Type")
+	kind := ""
+	if len(values) > 0 {
+		// Parameters are of no interest but must not hide what the type is.
+		var err error
+		if kind, _, err = mime.ParseMediaType(values[0]); err != nil || len(values) > 1 {
+			kind = "?"
+		}
+	}
+	if slices.Contains(allowed, kind) {
+		return kind, nil
+	}
+	named := slices.DeleteFunc(allowed, func(a string) bool { return a == "" })
+	return "", api.NewProblem(http.StatusUnsupportedMediaType, api.CodeMediaType, "Content-Type", "%q; send %s",
+		strings.Join(values, ", "), strings.Join(named, " or "))
+}

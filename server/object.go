@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+
+	"github.com/rawblockd/rawblockd/api"
+	"github.com/rawblockd/rawblockd/ioengine"
+	"github.com/rawblockd/rawblockd/store"
+)
+
+// objectName is what the path of a single object names.
+func objectName(r *http.Request) (namespace, key string, err error) {
+	namespace, key = r.PathValue("namespace"), r.PathValue("key")
+	return namespace, key, api.CheckKey(key)
+}
+
+// put stores one object. Nothing of it is visible before all of it has arrived:
+// a client that leaves in the middle leaves nothing behind.
+func (s *Server) put(x *exchange, r *http.Request) error {
+	ns, key, err := objectName(r)
+	if err != nil {
+		return err
+	}
+	if _, err := media(r, "", api.MediaOctets, api.MediaFrames, api.MediaJSON); err != nil {
+		return err
+	}
+	q := newQuery(r)
+	opts, deadline := q.storing()
+	if err := q.end(); err != nil {
+		return err
+	}
+	if err := s.declared(r); err != nil {
+		return err
+	}
+	st, err := s.ready()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := s.within(x, r, deadline)
+	defer cancel()
+	batch, err := st.BeginStore(ctx, ns, opts)
+	if err != nil {
+		return err
+	}
+	defer batch.Abort()
+	buf, err := x.receive(ctx, st, r.ContentLength)
+	if err != nil {
+		return err
+	}
+	batch.Add(store.StoreItem{Key: key, Len: r.ContentLength, Buf: buf})
+	results, err := batch.Commit()
+	if err != nil {
+		return err
+	}
+	if res := results[0]; res.Status != store.OK {
+		return api.StatusProblem(word(res.Status), explain(res.Err))
+	}
+	return x.json(api.PutResponse{Status: api.StatusOK, SlotBytes: results[0].SlotBytes})
+}
+
+// declared checks the length that a PUT declares.
+func (s *Server) declared(r *http.Request) error {
+	const field = "Content-Length"
+	switch n := r.ContentLength; {
+	case n < 0 || n == 0 && r.Header.Get(field) == "":
+		return api.NewProblem(http.StatusLengthRequired, api.CodeLengthRequired, field, "declare the payload's length; a chunked body has none")
+	case n == 0:
+		return invalid(field, "a payload has at least one byte")
+	case n > s.o.Limits.Payload:
+		p := api.StatusProblem(api.StatusTooLarge, strconv.FormatInt(n, 10)+" bytes; the limit is "+strconv.FormatInt(s.o.Limits.Payload, 10))
+		p.Field = field
+		return p
+	}
+	return nil
+}
+
+// receive reads a body of n bytes into memory of the stream budget.
+func (x *exchange) receive(ctx context.Context, st *store.Store, n int64) (*ioengine.Buf, error) {
+	buf, err := st.Buffer(ctx, n)
+	if err != nil {
+		return nil, err
+	}
+	got, err := x.fill(buf, &x.body)
+	if err != nil {
+		buf.Release()
+		return nil, x.bodyError(ctx, err, got, n)
+	}
+	return buf, nil
+}
+
+// get loads one object. The header goes out only after all bytes are verified.
+func (s *Server) get(x *exchange, r *http.Request) error {
+	ns, key, err := objectName(r)
+	if err != nil {
+		return err
+	}
+	q := newQuery(r)
+	deadline := q.deadline()
+	if err := q.end(); err != nil {
+		return err
+	}
+	st, err := s.ready()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := s.within(x, r, deadline)
+	defer cancel()
+	loading, err := st.Load(ctx, ns, []string{key})
+	if err != nil {
+		return err
+	}
+	defer loading.Close()
+	item, _ := loading.Next()
+	if item.Status != store.OK {
+		return api.StatusProblem(word(item.Status), explain(item.Err))
+	}
+	defer item.Buf.Release()
+	x.describe(item.Bytes)
+	x.WriteHeader(http.StatusOK)
+	return payload(x, item.Buf)
+}
+
+// head says whether an object is there, and how long it is.
+func (s *Server) head(x *exchange, r *http.Request) error {
+	ns, key, err := objectName(r)
+	if err != nil {
+		return err
+	}
+	q := newQuery(r)
+	deadline := q.deadline()
+	if err := q.end(); err != nil {
+		return err
+	}
+	st, err := s.ready()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := s.within(x, r, deadline)
+	defer cancel()
+	found, err := st.Lookup(ctx, ns, []string{key}, store.LookupOptions{})
+	if err != nil {
+		return err
+	}
+	res := found.Results[0]
+	if res.Status != store.OK {
+		return api.StatusProblem(word(res.Status), "")
+	}
+	x.describe(res.Bytes)
+	x.WriteHeader(http.StatusOK)
+	return nil
+}
+
+func (x *exchange) describe(bytes int64) {
+	h := x.Header()
+	h.Set("Content-Type", api.MediaOctets)
+	h.Set("Content-Length", strconv.FormatInt(bytes, 10))
+}
+
+// remove deletes one object.
+func (s *Server) remove(x *exchange, r *http.Request) error {
+	ns, key, err := objectName(r)
+	if err != nil {
+		return err
+	}
+	q := newQuery(r)
+	force, deadline := q.boolean("force"), q.deadline()
+	if err := q.end(); err != nil {
+		return err
+	}
+	st, err := s.ready()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := s.within(x, r, deadline)
+	defer cancel()
+	removed, err := st.Remove(ctx, ns, []string{key}, force)
+	if err != nil {
+		return err
+	}
+	if res := removed.Results[0]; res.Status != store.OK {
+		return api.StatusProblem(word(res.Status), "")
+	}
+	return x.json(api.DeleteResponse{Status: api.StatusOK})
+}
+
+// word is a status in the words of the contract.
+func word(s store.Status) api.Status { return api.Status(s.String()) }
+
+// explain is the sentence that goes with a status.
+func explain(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"net/http"
+
+	"github.com/rawblockd/rawblockd/api"
+	"github.com/rawblockd/rawblockd/ioengine"
+	"github.com/rawblockd/rawblockd/store"
+)
+
+// healthz says that the process answers. It asks no device and no store.
+func (s *Server) healthz(x *exchange, _ *http.Request) error {
+	x.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, err := x.Write([]byte("ok\n"))
+	return err
+}
+
+// readyz says whether the daemon serves, and how far recovery is while not.
+func (s *Server) readyz(x *exchange, _ *http.Request) error {
+	if s.store.Load() != nil {
+		return x.json(api.Ready{Ready: true, Phase: "serving"})
+	}
+	x.Header().Set("Retry-After", "1")
+	return x.answer(http.StatusServiceUnavailable, api.MediaJSON,
+		api.Ready{Phase: "recovering", Done: s.done.Load(), Total: s.total.Load()})
+}
+
+// info tells a client what this server can do.
+func (s *Server) info(x *exchange, r *http.Request) error {
+	if err := newQuery(r).end(); err != nil {
+		return err
+	}
+	info := api.Info{
+		API: api.Version, Version: s.o.Version, Instance: s.o.Instance,
+		Features: []string{"frames", "leases", "overwrite", "pins", "prefix_lookup", "ttl"},
+		Limits: api.InfoLimits{
+			BatchKeys: s.o.Limits.BatchKeys, KeyBytes: api.MaxKeyBytes, Payload: s.o.Limits.Payload,
+			StreamBytes: s.o.Limits.StreamBytes, RequestDeadlineMS: s.o.Limits.RequestDeadline.Milliseconds(), ListLimit: listMax,
+		},
+		Alignments:     api.Alignments{Block: ioengine.ArenaAlign, Piece: ioengine.PieceSize},
+		LargestPayload: s.o.Limits.Payload,
+		Namespaces:     []string{},
+	}
+	if st := s.store.Load(); st != nil {
+		for _, n := range st.Status().Namespaces {
+			if n.Configured {
+				info.Namespaces = append(info.Namespaces, n.Name)
+			}
+		}
+	}
+	return x.json(info)
+}
+
+// status reports the whole. It works while recovery runs, with what there is.
+func (s *Server) status(x *exchange, r *http.Request) error {
+	if err := newQuery(r).end(); err != nil {
+		return err
+	}
+	res := api.StatusReport{Instance: s.o.Instance, Version: s.o.Version, Slabs: []api.SlabStatus{}, Namespaces: []api.NamespaceStatus{}}
+	st := s.store.Load()
+	if st == nil {
+		return x.json(res)
+	}
+	rep := st.Status()
+	res.Ready, res.MetaFailed, res.Queued = true, rep.MetaFailed, rep.Queued
+	res.Entries, res.Leases, res.Pins = uint64(rep.Entries), rep.Leases, rep.Pins
+	res.Slabs = s.slabStatus(rep)
+	for _, n := range rep.Namespaces {
+		res.PinnedBytes += n.Pinned
+		res.Namespaces = append(res.Namespaces, api.NamespaceStatus{
+			Name: n.Name, Entries: n.Entries, SlotBytes: n.Used, Quota: n.Quota, PinnedBytes: n.Pinned, Configured: n.Configured,
+		})
+	}
+	return x.json(res)
+}
+
+// slabs reports the slabs alone.
+func (s *Server) slabs(x *exchange, r *http.Request) error {
+	if err := newQuery(r).end(); err != nil {
+		return err
+	}
+	st, err := s.ready()
+	if err != nil {
+		return err
+	}
+	return x.json(api.SlabsResponse{Slabs: s.slabStatus(st.Status())})
+}
+
+func (s *Server) slabStatus(rep store.StatusReport) []api.SlabStatus {
+	out := make([]api.SlabStatus, len(rep.Slabs))
+	for i, v := range rep.Slabs {
+		c := v.Counts
+		out[i] = api.SlabStatus{
+			Name: v.Name, Device: v.Device, Incarnation: v.Incarnation, SlotSize: v.SlotSize, Mount: v.Mount,
+			Health: "online", Reason: v.ReadOnly, Durability: "sync", Engine: s.engine(v.Name),
+			Slots: api.SlotCounts{
+				Free: c.Free, Reserved: c.Reserved, Used: c.Used, Deleting: c.Deleting,
+				Retired: c.Retired, Quarantined: c.Quarantined, Total: c.Total,
+			},
+		}
+		if v.ReadOnly != "" {
+			out[i].Health = "read_only"
+		}
+		if v.Relaxed {
+			out[i].Durability = "relaxed"
+		}
+	}
+	return out
+}
+
+func (s *Server) engine(slab string) *api.EngineStats {
+	if s.o.Device == nil {
+		return nil
+	}
+	e, g := s.o.Device(slab)
+	return &api.EngineStats{
+		Name: e.Name, Direct: g.Direct, Block: g.Block,
+		InFlightOps: e.InFlightOps, InFlightBytes: e.InFlightBytes, QueuedOps: e.QueuedOps, MaxInFlight: e.MaxInFlight,
+		Reads: e.Ops[ioengine.Read], Writes: e.Ops[ioengine.Write],
+		ReadBytes: e.Bytes[ioengine.Read], WrittenBytes: e.Bytes[ioengine.Write],
+		ReadErrors: e.Errors[ioengine.Read], WriteErrors: e.Errors[ioengine.Write], Flushes: e.Flushes,
+	}
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/rawblockd/rawblockd/ioengine"
+	"github.com/rawblockd/rawblockd/store"
+)
+
+// Limits bound what one request may ask for.
+type Limits struct {
+	BatchKeys       int           // keys in one batch
+	Payload         int64         // bytes of the longest payload
+	StreamBytes     int64         // memory for payloads on their way, reported in /v1/info
+	RequestDeadline time.Duration // for requests that name none
+}
+
+// Pace is how fast a client must send and take bodies. The zero value means
+// DefaultPace.
+type Pace struct {
+	Grace time.Duration // for any piece, however small
+	Rate  int64         // bytes per second beyond that
+}
+
+// DefaultPace gives a piece of 1 MiB fourteen seconds.
+func DefaultPace() Pace { return Pace{Grace: 10 * time.Second, Rate: 256 << 10} }
+
+// Options are what New needs.
+type Options struct {
+	Limits   Limits
+	Pace     Pace
+	Instance string   // changes with every start; on every response
+	Version  string   // of the program
+	Hosts    []string // host names that TCP requests may name beside localhost and addresses
+	Log      *slog.Logger
+	// Device reports a slab's engine and geometry by the slab's name; nil
+	// leaves them out of the reports.
+	Device   func(slab string) (ioengine.Stats, ioengine.Geometry)
+	Registry *prometheus.Registry // what /metrics serves; nil: a new one
+}
+
+// Kind is a kind of data listener.
+type Kind uint8
+
+// Unix sockets are reached by programs only; TCP can be reached by browsers,
+// so Host and Origin are checked there.
+const (
+	Unix Kind = iota
+	TCP
+)
+
+// Server is the HTTP side of the daemon.
+type Server struct {
+	o        Options
+	hosts    map[string]bool
+	registry *prometheus.Registry
+	metrics  *metrics
+	store    atomic.Pointer[store.Store]
+	done     atomic.Uint64 // rows recovered
+	total    atomic.Uint64 // rows to recover
+}
+
+// New makes a server that is not ready yet.
+func New(o Options) *Server {
+	if o.Pace == (Pace{}) {
+		o.Pace = DefaultPace()
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{o: o, registry: o.Registry, metrics: newMetrics(), hosts: hostSet(o.Hosts)}
+	if s.registry == nil {
+		s.registry = prometheus.NewRegistry()
+	}
+	s.registry.MustRegister(s.metrics.collectors()...)
+	return s
+}
+
+// SetStore makes the server ready, or with nil not ready any more, which a stop
+// does first. The store's metrics are registered with the first one.
+func (s *Server) SetStore(st *store.Store) {
+	if st != nil {
+		for _, c := range st.Collectors() {
+			if err := s.registry.Register(c); err != nil {
+				s.o.Log.Error("register metrics of the store", "err", err)
+			}
+		}
+	}
+	s.store.Store(st)
+}
+
+// SetProgress tells /readyz how far recovery is, in rows.
+func (s *Server) SetProgress(done, total uint64) {
+	s.done.Store(done)
+	s.total.Store(total)
+}
+
+// Collectors returns the server's own metrics. They are registered already.
+func (s *Server) Collectors() []prometheus.Collector { return s.metrics.collectors() }
+
+// Registry returns what /metrics serves, for metrics of the process.
+func (s *Server) Registry() *prometheus.Registry { return s.registry }
+
+// HTTPServer returns an http.Server for h with this server's time limits. Serve
+// it on a listener made by Listener.
+//
+// There are no ReadTimeout and WriteTimeout: bodies may be large and take long.
+// Each piece of them has a deadline of its own instead.
+func (s *Server) HTTPServer(h http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: s.o.Pace.Grace,
+		IdleTimeout:       5 * time.Minute,
+		MaxHeaderBytes:    32 << 10, // the longest key is 3 KiB escaped
+		ErrorLog:          slog.NewLogLogger(s.o.Log.Handler(), slog.LevelDebug),
+		ConnContext:       connContext,
+		ConnState:         connState,
+	}
+}
+
+func (s *Server) metricsHandler() http.Handler {
+	return promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{
+		ErrorLog: slog.NewLogLogger(s.o.Log.Handler(), slog.LevelError),
+	})
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"github.com/rawblockd/rawblockd/api"
+	"github.com/rawblockd/rawblockd/store"
+)
+
+// wrap is everything around the mux: what is refused before it, and what is
+// counted and cleaned up after it.
+func (s *Server) wrap(kind Kind, mux http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		beginServing(r)
+		w.Header().Set(api.HeaderInstance, s.o.Instance)
+		x := newExchange(w, r, s.o.Pace)
+		began := time.Now()
+		s.metrics.inFlight.Inc()
+		defer func() {
+			s.metrics.inFlight.Dec()
+			cause := recover()
+			if cause != nil && cause != http.ErrAbortHandler {
+				s.o.Log.Error("handler panicked", "route", r.Pattern, "cause", cause, "stack", string(debug.Stack()))
+				if x.code == 0 {
+					s.refuse(x, api.NewProblem(http.StatusInternalServerError, api.CodeInternal, "", "see the daemon's log"))
+					cause = nil
+				}
+			}
+			s.metrics.done(r, x, began, cause != nil)
+			if cause != nil {
+				panic(http.ErrAbortHandler)
+			}
+		}()
+		if err := s.guard(kind, r); err != nil {
+			s.finish(x, r, err)
+			return
+		}
+		mux.ServeHTTP(x, r)
+	})
+}
+
+// ready returns the store, or the problem that there is none yet.
+func (s *Server) ready() (*store.Store, error) {
+	if st := s.store.Load(); st != nil {
+		return st, nil
+	}
+	p := api.NewProblem(http.StatusServiceUnavailable, api.CodeNotReady, "", "%d of %d rows read; see /readyz", s.done.Load(), s.total.Load())
+	p.RetryAfter = 1
+	return nil, p
+}
+
+// within bounds a request that asked for ms milliseconds; 0 takes the limit
+// for requests that do not ask.
+func (s *Server) within(x *exchange, r *http.Request, ms int64) (context.Context, context.CancelFunc) {
+	d := s.o.Limits.RequestDeadline
+	if ms > 0 {
+		d = time.Duration(ms) * time.Millisecond
+	}
+	if d <= 0 {
+		return context.WithCancel(r.Context())
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), d)
+	x.body.bound(ctx)
+	return ctx, cancel
+}
