@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ioengine_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rawblockd/rawblockd/internal/simdev"
+	"github.com/rawblockd/rawblockd/ioengine"
+)
+
+// The tests in this file run in fake time: a transfer takes exactly one
+// service, so durations are exact numbers of services.
+const service = time.Millisecond
+
+const block = 4096
+
+func slowDevice(o simdev.Options) *simdev.Device {
+	o.Size, o.Block = 64<<20, block
+	o.Service = func(ioengine.Dir, int) time.Duration { return service }
+	return simdev.New(o)
+}
+
+// opsOf returns count ops of n bytes each, one after the other, in memory that
+// they share: these tests are about time.
+func opsOf(t *testing.T, dir ioengine.Dir, count int, n int64) []ioengine.Op {
+	t.Helper()
+	mem, free, err := ioengine.AlignedAlloc(int(n))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(free)
+	ops := make([]ioengine.Op, count)
+	for i := range ops {
+		ops[i] = ioengine.Op{Dir: dir, Off: int64(i) * n % (32 << 20), Vec: [][]byte{mem}}
+	}
+	return ops
+}
+
+// timed submits a batch; the returned function waits for it and returns how
+// long it took from then on.
+func timed(t *testing.T, e ioengine.Engine, ops []ioengine.Op) func() time.Duration {
+	t.Helper()
+	begin := time.Now()
+	var wg sync.WaitGroup
+	wg.Add(len(ops))
+	e.Submit(ops, func(i, _ int, err error) {
+		if err != nil {
+			t.Errorf("op %d: %v", i, err)
+		}
+		wg.Done()
+	})
+	return func() time.Duration {
+		wg.Wait()
+		return time.Since(begin)
+	}
+}
+
+func closeEngine(t *testing.T, e ioengine.Engine) {
+	t.Helper()
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestBatchUsesAllWorkers(t *testing.T) {
+	cases := []struct {
+		ops, workers, parallel int
+		services               time.Duration
+		inFlight               int
+	}{
+		{ops: 1, workers: 32, services: 1, inFlight: 1},
+		{ops: 32, workers: 32, services: 1, inFlight: 32},
+		{ops: 33, workers: 32, services: 2, inFlight: 32},
+		{ops: 128, workers: 32, services: 4, inFlight: 32},
+		{ops: 128, workers: 10, services: 13, inFlight: 10},
+		{ops: 128, workers: 1, services: 128, inFlight: 1},
+		{ops: 128, workers: 32, parallel: 16, services: 8, inFlight: 32}, // the device is the limit
+	}
+	for _, c := range cases {
+		for _, dir := range []ioengine.Dir{ioengine.Read, ioengine.Write} {
+			t.Run(fmt.Sprintf("%d %ss, %d workers, device %d", c.ops, dir, c.workers, c.parallel), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					dev := slowDevice(simdev.Options{Parallel: c.parallel})
+					e := ioengine.NewPread(dev, ioengine.PreadOptions{Workers: c.workers})
+					defer closeEngine(t, e)
+					ops := opsOf(t, dir, c.ops, 1<<18)
+					if got, want := timed(t, e, ops)(), c.services*service; got != want {
+						t.Errorf("took %v, want %v", got, want)
+					}
+					if got := dev.MaxInFlight(); got != c.inFlight {
+						t.Errorf("most ops on the device: got %d, want %d", got, c.inFlight)
+					}
+					if got := e.Stats().MaxInFlight; got != c.inFlight {
+						t.Errorf("most ops in flight by the counters: got %d, want %d", got, c.inFlight)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestSeparateBatchesOverlap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := ioengine.NewPread(slowDevice(simdev.Options{}), ioengine.PreadOptions{Workers: 32})
+		defer closeEngine(t, e)
+		var waits []func() time.Duration
+		for range 32 {
+			waits = append(waits, timed(t, e, opsOf(t, ioengine.Read, 1, block)))
+		}
+		for _, wait := range waits {
+			if got := wait(); got != service {
+				t.Errorf("one of 32 batches of one op took %v, want %v", got, service)
+			}
+		}
+	})
+}
+
+func TestSmallBatchBesideLargeOnes(t *testing.T) {
+	cases := []struct {
+		name     string
+		large    int // batches of 512 before it
+		dir, own ioengine.Dir
+		services time.Duration
+	}{
+		// Every worker is taken when the small batch comes; one service later
+		// four are free, and at most one op of each large batch goes first.
+		{"behind one", 1, ioengine.Read, ioengine.Read, 2},
+		{"behind three", 3, ioengine.Read, ioengine.Read, 2},
+		{"behind four", 4, ioengine.Read, ioengine.Read, 3},
+		{"a store behind stores", 1, ioengine.Write, ioengine.Write, 2},
+		{"a load passes stores", 9, ioengine.Write, ioengine.Read, 2},
+		// Seven loads go first: three more of the next four, then four, then it.
+		{"a store behind loads", 1, ioengine.Read, ioengine.Write, 3},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := ioengine.NewPread(slowDevice(simdev.Options{}), ioengine.PreadOptions{Workers: 4})
+				defer closeEngine(t, e)
+				for range c.large {
+					timed(t, e, opsOf(t, c.dir, 512, block))
+				}
+				synctest.Wait()
+				small := timed(t, e, opsOf(t, c.own, 1, block))
+				if got, want := small(), c.services*service; got != want {
+					t.Errorf("took %v, want %v", got, want)
+				}
+			})
+		})
+	}
+}
+
+func TestLargeOpIsNotPassedForever(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := ioengine.NewPread(slowDevice(simdev.Options{}), ioengine.PreadOptions{Workers: 8, InflightBytes: 8 * block})
+		defer closeEngine(t, e)
+		timed(t, e, opsOf(t, ioengine.Read, 1000, block))
+		synctest.Wait()
+		large := timed(t, e, opsOf(t, ioengine.Read, 1, 8*block))
+		// One small op has its turn first; the large one runs when it is alone.
+		if got, want := large(), 3*service; got != want {
+			t.Errorf("took %v, want %v", got, want)
+		}
+	})
+}
+
+// starts counts what reaches the device at each instant.
+type starts struct {
+	mu sync.Mutex
+	// +checklocks:mu
+	at map[time.Time]*[2]int64
+}
+
+func (s *starts) trace(dir ioengine.Dir, _ int64, bytes int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.at[time.Now()]
+	if now == nil {
+		now = new([2]int64)
+		s.at[time.Now()] = now
+	}
+	now[dir] += int64(bytes)
+}
+
+func TestLoadsGetSevenBytesForOne(t *testing.T) {
+	const workers, rounds, size = 8, 50, 1 << 17
+	synctest.Test(t, func(t *testing.T) {
+		seen := &starts{at: map[time.Time]*[2]int64{}}
+		e := ioengine.NewPread(slowDevice(simdev.Options{Trace: seen.trace}), ioengine.PreadOptions{Workers: workers})
+		defer closeEngine(t, e)
+		begin := time.Now()
+		loads, stores := opsOf(t, ioengine.Read, 7*rounds, size), opsOf(t, ioengine.Write, 3*rounds, size)
+		timed(t, e, append(stores, loads...))() // in one batch: both wait from the first moment
+		seen.mu.Lock()
+		defer seen.mu.Unlock()
+		for round := range rounds {
+			got := seen.at[begin.Add(time.Duration(round)*service)]
+			if want := [2]int64{7 * size, size}; got == nil || *got != want {
+				t.Errorf("service %d: started %v bytes of loads and stores, want %v", round, got, want)
+			}
+		}
+		// No load waits any more: the stores have the device to themselves.
+		if got, want := *seen.at[begin.Add(rounds*service)], [2]int64{0, workers * size}; got != want {
+			t.Errorf("after the last load: started %v bytes, want %v", got, want)
+		}
+	})
+}
+
+func TestNeverMoreInFlightThanAllowed(t *testing.T) {
+	for seed := range uint64(20) {
+		synctest.Test(t, func(t *testing.T) {
+			rnd := rand.New(rand.NewPCG(seed, 1))
+			workers, budget := 1+rnd.IntN(16), int64(1+rnd.IntN(64))*block
+			dev := simdev.New(simdev.Options{Size: 64 << 20, Block: block, Service: func(_ ioengine.Dir, bytes int) time.Duration {
+				return time.Duration(bytes)
+			}})
+			e := ioengine.NewPread(dev, ioengine.PreadOptions{Workers: workers, InflightBytes: budget})
+			defer closeEngine(t, e)
+			var waits []func() time.Duration
+			for range 20 {
+				size := int64(1+rnd.IntN(100)) * block // often more than the whole budget
+				waits = append(waits, timed(t, e, opsOf(t, ioengine.Dir(rnd.IntN(2)), 1+rnd.IntN(20), size)))
+				time.Sleep(time.Duration(rnd.IntN(1 << 20))) // fake time
+			}
+			for _, wait := range waits {
+				wait()
+			}
+			if got := dev.MaxInFlight(); got > workers {
+				t.Errorf("seed %d: %d ops on the device, %d workers", seed, got, workers)
+			}
+			if got := dev.MaxInFlightBytes(); got > budget {
+				t.Errorf("seed %d: %d bytes on the device, budget %d", seed, got, budget)
+			}
+			if got := e.Stats(); got.InFlightOps != 0 || got.InFlightBytes != 0 || got.QueuedOps != 0 {
+				t.Errorf("seed %d: idle engine counts %+v", seed, got)
+			}
+		})
+	}
+}
+
+func TestBudgetIsUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dev := slowDevice(simdev.Options{})
+		e := ioengine.NewPread(dev, ioengine.PreadOptions{Workers: 32, InflightBytes: 10 * block})
+		defer closeEngine(t, e)
+		if got, want := timed(t, e, opsOf(t, ioengine.Read, 100, block))(), 10*service; got != want {
+			t.Errorf("100 blocks, 10 at a time, took %v, want %v", got, want)
+		}
+		if got := dev.MaxInFlightBytes(); got != 10*block {
+			t.Errorf("most bytes on the device: got %d, want %d", got, 10*block)
+		}
+	})
+}
+
+func TestSlowDoneDoesNotHoldTheDeviceBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// The budget has room for one op: it must be free while done runs.
+		e := ioengine.NewPread(slowDevice(simdev.Options{}), ioengine.PreadOptions{Workers: 2, InflightBytes: block})
+		defer closeEngine(t, e)
+		begin := time.Now()
+		var wg sync.WaitGroup
+		wg.Add(2)
+		e.Submit(opsOf(t, ioengine.Read, 2, block), func(int, int, error) {
+			time.Sleep(service) // fake time: hashing
+			wg.Done()
+		})
+		wg.Wait()
+		if got, want := time.Since(begin), 3*service; got != want {
+			t.Errorf("took %v, want %v: one transfer beside the first done", got, want)
+		}
+	})
+}
