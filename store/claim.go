@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"fmt"
+
+	"github.com/rawblockd/rawblockd/internal/mutant"
+)
+
+// start claims the items that are open, finds slots for those it got, and
+// submits their writes.
+func (st *Storing) start(items []*storeItem) {
+	if len(items) == 0 {
+		return
+	}
+	for _, it := range items {
+		it.order = st.s.place(st.ns, it.Len)
+	}
+	short := st.obtain(items)
+	// Slots and quota of what was removed come back with the next sync.
+	if len(short) > 0 && st.s.reclaim(st) {
+		for _, it := range short {
+			it.status, it.err, it.settle = OK, nil, false
+		}
+		st.obtain(short)
+	}
+	byVolume := make([][]*storeItem, len(st.s.volumes))
+	for _, it := range items {
+		switch {
+		case it.settle:
+			it.drop()
+		case it.claim != nil:
+			byVolume[it.vol] = append(byVolume[it.vol], it)
+		case st.s.o.Buffers.InUse() > st.s.o.Buffers.Cap()/2:
+			it.drop() // a follower keeps its bytes for a takeover only while memory is plenty
+		}
+	}
+	for v, mine := range byVolume {
+		if len(mine) > 0 {
+			st.write(v, mine)
+		}
+	}
+}
+
+// obtain claims items in one lock section and then reserves their slots. It
+// settles and returns those for which there was no room.
+func (st *Storing) obtain(items []*storeItem) []*storeItem {
+	st.claimAll(items)
+	var short []*storeItem
+	for _, it := range items {
+		switch {
+		case it.settle:
+			if it.status == OverQuota {
+				short = append(short, it)
+			}
+		case it.claim != nil && !st.reserve(it):
+			if it.status == NoSpace {
+				short = append(short, it)
+			}
+		}
+	}
+	st.forfeit(items)
+	return short
+}
+
+// claimAll decides in one lock section which items this batch stores, which are
+// there already, and which another batch is storing now. What it stores is
+// charged to the namespace.
+func (st *Storing) claimAll(items []*storeItem) {
+	s := st.s
+	broken := s.commits.broken()
+	claims := make([]claim, len(items))
+	for i := range claims {
+		claims[i].done = make(chan struct{})
+	}
+	h := s.lock(lockStore)
+	defer s.unlock(h)
+	for i, it := range items {
+		switch {
+		case it.settle:
+		case broken != nil:
+			it.end(Unavailable, broken)
+		default:
+			st.claimLocked(it, &claims[i])
+		}
+	}
+}
+
+// +checklocks:st.s.mu
+func (st *Storing) claimLocked(it *storeItem, c *claim) {
+	s := st.s
+	h, found := s.x.find(it.digest)
+	if found && !s.x.dead(h, st.now) {
+		if !st.o.Overwrite {
+			it.end(Exists, nil)
+			return
+		}
+		if s.x.pins[h] > 0 && !st.o.Force {
+			it.end(Pinned, nil)
+			return
+		}
+		if mutant.On(mutant.H9) {
+			it.replaces = h
+		}
+	}
+	if other := s.claims[it.digest]; other != nil {
+		it.follow = other
+		return
+	}
+	if !st.chargeLocked(it, s.volumes[it.order[0]].slotBytes(it.Len)) {
+		return
+	}
+	s.claims[it.digest] = c
+	it.claim = c
+}
+
+// chargeLocked charges an item's slots to the namespace, or settles it if that
+// is beyond its quota.
+// +checklocks:st.s.mu
+func (st *Storing) chargeLocked(it *storeItem, bytes int64) bool {
+	more := bytes - it.slotBytes
+	if st.ns.quota > 0 && more > 0 && st.ns.used+more > st.ns.quota {
+		it.end(OverQuota, fmt.Errorf("namespace %q uses %d of %d bytes", st.ns.name, st.ns.used, st.ns.quota))
+		return false
+	}
+	st.ns.used += more
+	it.slotBytes = bytes
+	return true
+}
+
+// reserve takes a generation and slots for an item we have claimed; false
+// settles it.
+func (st *Storing) reserve(it *storeItem) bool {
+	s := st.s
+	gen, err := s.o.Meta.NextGenerations(1)
+	if err != nil {
+		it.end(Unavailable, err)
+		return false
+	}
+	if it.gen = gen; st.run == 0 {
+		st.run = gen
+	}
+	if mutant.On(mutant.H9) && st.reserveInPlace(it) {
+		return true
+	}
+	status, reason := NoSpace, error(nil)
+	for _, i := range it.order {
+		v := s.volumes[i]
+		n := v.slab.SlotsFor(it.Len)
+		if why, ro := v.slab.ReadOnly(); ro {
+			status, reason = Unavailable, fmt.Errorf("slab %q is read-only: %s", v.slab.Name(), why)
+			continue
+		}
+		slots, ok := v.slab.Reserve(n)
+		if !ok {
+			status, reason = NoSpace, fmt.Errorf("slab %q has no %d free slots", v.slab.Name(), n)
+			continue
+		}
+		it.vol, it.slots, it.ids = i, slots, v.toIDs(slots)
+		return true
+	}
+	it.end(status, reason)
+	return false
+}
+
+// forfeit takes back the claims and charges of items that were settled without
+// slots, and corrects the charge of those that went to another slab than first
+// thought. It takes the lock only if there is something to correct.
+func (st *Storing) forfeit(items []*storeItem) {
+	var wrong []*storeItem
+	for _, it := range items {
+		if it.claim != nil && it.slotBytes != st.due(it) {
+			wrong = append(wrong, it)
+		}
+	}
+	if len(wrong) > 0 {
+		st.correct(wrong)
+	}
+}
+
+// due is what an item has to be charged with, now that its slots are known.
+func (st *Storing) due(it *storeItem) int64 {
+	if it.settle {
+		return 0
+	}
+	return st.s.volumes[it.vol].slotBytes(it.Len)
+}
+
+func (st *Storing) correct(items []*storeItem) {
+	h := st.s.lock(lockStore)
+	defer st.s.unlock(h)
+	for _, it := range items {
+		bytes := st.due(it)
+		st.ns.used += bytes - it.slotBytes
+		it.slotBytes = bytes
+		if it.settle {
+			st.s.dropClaimLocked(it, false, 0)
+		}
+	}
+}
+
+// dropClaimLocked ends an item's claim and tells its followers how.
+// +checklocks:s.mu
+func (s *Store) dropClaimLocked(it *storeItem, ok bool, pos uint64) {
+	if it.claim == nil {
+		return
+	}
+	delete(s.claims, it.digest)
+	it.claim.ok, it.claim.pos = ok, pos
+	close(it.claim.done)
+	it.claim = nil
+}

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/rawblockd/rawblockd/internal/mutant"
+	"github.com/rawblockd/rawblockd/meta"
+	"github.com/rawblockd/rawblockd/slab"
+)
+
+// The committer is the only writer of rows.
+//
+// A change is made to the index and queued here in one section of the pin lock,
+// so that the order of the log is the order of the index. One goroutine takes
+// whatever has been queued, writes it as one Pebble batch and moves the durable
+// position on; everybody who queued meanwhile shares the next sync. The
+// alternative, each request committing for itself after the lock, needs a
+// second lock over the sync to keep the two orders alike, and gives group
+// commit away.
+
+// group is what one section of the pin lock changed: it becomes durable as one.
+type group struct {
+	pos     uint64
+	sync    bool // someone waits for it: a slab in sync mode is concerned
+	sets    []setRow
+	deletes []id     // heads of unlinked entries, whose slots may be freed
+	bad     []badRow // slots to put out of use
+}
+
+// setRow publishes the entry at head.
+type setRow struct {
+	head id
+	row  *meta.Row
+}
+
+// badRow records slots as quarantined and drops the row of head, if any.
+type badRow struct {
+	head   id // none: there is no row
+	slots  []id
+	reason string
+}
+
+// committer orders and syncs changes.
+type committer struct {
+	s    *Store
+	wake chan struct{} // capacity 1
+
+	mu sync.Mutex
+	// +checklocks:mu
+	queue []group
+	// +checklocks:mu
+	tail uint64 // position of the group queued last
+	// +checklocks:mu
+	written uint64 // position up to which Pebble has the groups, synced or not
+	// +checklocks:mu
+	durable uint64 // position up to which they are synced
+	// +checklocks:mu
+	unsynced []group // written without sync; their deletes wait
+	// +checklocks:mu
+	failed error
+	// +checklocks:mu
+	moved chan struct{} // closed and replaced whenever durable or failed changes
+	// +checklocks:mu
+	closing bool
+}
+
+func newCommitter(s *Store) *committer {
+	return &committer{s: s, wake: make(chan struct{}, 1), moved: make(chan struct{})}
+}
+
+// enqueue queues a group and returns its position. The caller holds the pin
+// lock, in the section in which it changed the index.
+func (c *committer) enqueue(g group) uint64 {
+	c.mu.Lock()
+	c.tail++
+	g.pos = c.tail
+	c.queue = append(c.queue, g)
+	pos := c.tail
+	c.mu.Unlock()
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+	return pos
+}
+
+// position returns that of the last group queued: whatever is true in the index
+// now was made true at or before it.
+func (c *committer) position() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.tail
+}
+
+// backlog returns how many groups are queued and not yet durable.
+func (c *committer) backlog() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.tail - c.durable
+}
+
+// broken returns the error that ended commits, if any.
+func (c *committer) broken() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.failed
+}
+
+// wait returns when pos is durable, commits are broken, or ctx ends.
+func (c *committer) wait(ctx context.Context, pos uint64) error {
+	for {
+		c.mu.Lock()
+		done, failed, moved := c.durable >= pos, c.failed, c.moved
+		c.mu.Unlock()
+		switch {
+		case done:
+			return nil
+		case failed != nil:
+			return failed
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return ErrOutcomeUnknown
+		}
+	}
+}
+
+// run takes groups until stop was called and nothing is left.
+func (c *committer) run() {
+	for {
+		c.mu.Lock()
+		groups, closing := c.queue, c.closing
+		c.queue = nil
+		c.mu.Unlock()
+		if len(groups) > 0 {
+			c.commit(groups)
+			continue
+		}
+		if closing {
+			return
+		}
+		<-c.wake
+	}
+}
+
+func (c *committer) stop() {
+	c.mu.Lock()
+	c.closing = true
+	c.mu.Unlock()
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// commit writes groups as one Pebble batch, with a sync if anybody waits.
+func (c *committer) commit(groups []group) {
+	needSync := false
+	for i := range groups {
+		needSync = needSync || groups[i].sync
+	}
+	batch := c.s.o.Meta.NewBatch()
+	for i := range groups {
+		c.fill(batch, &groups[i])
+	}
+	syncNow := needSync
+	if mutant.Enabled {
+		syncNow = c.mutatedSync(groups, needSync)
+	}
+	start := time.Now()
+	err := c.broken()
+	if err == nil {
+		err = c.s.o.Meta.Commit(batch, syncNow)
+	}
+	c.s.metrics.commit.Observe(time.Since(start).Seconds())
+	if err != nil {
+		c.fail(groups, err)
+		return
+	}
+	if mutant.On(mutant.H3) && needSync {
+		c.s.settle(groups)
+		if err = c.s.o.Meta.Sync(); err != nil {
+			c.fail(groups, err)
+			return
+		}
+	}
+	last := groups[len(groups)-1].pos
+	c.mu.Lock()
+	c.written = last
+	c.unsynced = append(c.unsynced, groups...)
+	c.mu.Unlock()
+	if needSync {
+		c.advance(last)
+	}
+}
+
+// mutatedSync weakens the sync as the mutants H2 and H3 want it.
+func (c *committer) mutatedSync(groups []group, needSync bool) bool {
+	if mutant.On(mutant.H3) {
+		return false
+	}
+	if !mutant.On(mutant.H2) {
+		return needSync
+	}
+	for i := range groups {
+		if len(groups[i].sets) > 0 {
+			return needSync
+		}
+	}
+	return false
+}
+
+func (c *committer) fill(b *meta.Batch, g *group) {
+	for _, d := range g.deletes {
+		inc, slot := c.s.rowKey(d)
+		b.Delete(inc, slot)
+	}
+	for _, q := range g.bad {
+		if q.head != none {
+			inc, slot := c.s.rowKey(q.head)
+			b.Delete(inc, slot)
+		}
+		for _, sl := range q.slots {
+			inc, slot := c.s.rowKey(sl)
+			b.Quarantine(inc, slot, q.reason)
+		}
+	}
+	for _, r := range g.sets {
+		inc, slot := c.s.rowKey(r.head)
+		b.Set(inc, slot, r.row)
+	}
+}
+
+// advance makes pos the durable position: first the slots of deleted entries
+// become free, then those who wait may answer.
+func (c *committer) advance(pos uint64) {
+	c.mu.Lock()
+	n := 0
+	for n < len(c.unsynced) && c.unsynced[n].pos <= pos {
+		n++
+	}
+	groups := c.unsynced[:n:n]
+	c.unsynced = c.unsynced[n:]
+	if len(c.unsynced) == 0 {
+		c.unsynced = nil
+	}
+	c.mu.Unlock()
+	if !mutant.On(mutant.H3) {
+		c.s.settle(groups)
+	}
+	c.mu.Lock()
+	if pos > c.durable {
+		c.durable = pos
+	}
+	close(c.moved)
+	c.moved = make(chan struct{})
+	c.mu.Unlock()
+}
+
+// fail answers groups, and all later ones, with ErrUnavailable. What they
+// published is no longer served, what they removed is not freed.
+func (c *committer) fail(groups []group, cause error) {
+	c.s.unserve(groups)
+	c.mu.Lock()
+	if c.failed == nil {
+		c.failed = fmt.Errorf("%w: %w", ErrUnavailable, cause)
+		c.s.o.Log.Error("commits stopped", "cause", cause)
+	}
+	close(c.moved)
+	c.moved = make(chan struct{})
+	c.mu.Unlock()
+}
+
+// syncTarget returns the position a background sync would reach, and whether
+// there is anything for it to do.
+func (c *committer) syncTarget() (pos uint64, dirty bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.written, c.written > c.durable && c.failed == nil
+}
+
+// settle lets the slots of durably deleted entries go: to the free list in one
+// call per slab, or to RETIRED where a read is still under way.
+func (s *Store) settle(groups []group) {
+	n := 0
+	for i := range groups {
+		n += len(groups[i].deletes)
+	}
+	if n == 0 {
+		return
+	}
+	free, kept := s.newSlotLists(n), s.newSlotLists(0)
+	h := s.lock(lockCommit)
+	for i := range groups {
+		for _, d := range groups[i].deletes {
+			if s.x.refs[d] > 0 {
+				s.x.life[d] = retired
+				s.addChainLocked(kept, d)
+				continue
+			}
+			s.addChainLocked(free, d)
+			s.forgetLocked(d)
+		}
+	}
+	s.move(free, slab.Deleting, slab.Free)
+	s.move(kept, slab.Deleting, slab.Retired)
+	s.unlock(h)
+}
+
+// unserve takes what failed groups published out of the index.
+func (s *Store) unserve(groups []group) {
+	h := s.lock(lockCommit)
+	defer s.unlock(h)
+	for i := range groups {
+		for _, r := range groups[i].sets {
+			if s.x.life[r.head] == live && s.x.gen[r.head] == r.row.Gen {
+				s.detachLocked(r.head, unserved)
+			}
+		}
+		for _, d := range groups[i].deletes {
+			if s.x.life[d] == dying {
+				s.x.life[d] = unserved
+			}
+		}
+	}
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package store is the whole: keys in namespaces over one or more slabs, with
+// the metadata store behind them. Its operations take batches.
+//
+// A Store answers Lookup, Pin, Unpin and Remove; a Loading is a batch of loads
+// and a Storing a batch of stores under way. The index (key to head slot, in
+// RAM) is derived from the rows at Open and never persisted.
+//
+// # Write order
+//
+// Store: reserve new slots, write, flush the device once, publish in the index
+// and queue the row in one section of the pin lock, commit with a sync, answer.
+// Remove: unlink from the index and queue the delete in one section, commit with
+// a sync, free the slots that nobody reads, answer. A slot is free only when the
+// delete of its entry is durable and no read refers to it. An answer that
+// asserts a state waits until the change that made it true is durable. In
+// relaxed mode answers do not wait, the reuse of slots does.
+//
+// # Concurrency
+//
+// Everything of Store may be called concurrently. Loading and Storing belong to
+// one goroutine each. One goroutine, the committer, writes rows; one ends leases
+// and expired entries; one syncs relaxed slabs. Close waits for all of them and
+// for every request and its I/O, also that of callers who left at their deadline.
+//
+// # Lock ordering
+//
+// The pin lock is taken once per batch and never held over I/O, a Pebble call, a
+// blocking channel operation or a payload-sized allocation.
+//
+//	Store.gate
+//	Store.mu (the pin lock)
+//	    committer.mu
+//	    the slab's state lock
+//	Storing.mu, Loading.mu (never together with the pin lock)
+//
+// # Errors
+//
+// What concerns one key is that key's Status. What concerns the whole request is
+// an error: ErrNamespace, ErrNoLease, ErrCursor, ErrClosed. Once the metadata
+// store has failed, changes answer Unavailable and loads go on.
+package store

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/rawblockd/rawblockd/ioengine"
+	"github.com/rawblockd/rawblockd/slab"
+)
+
+// Loading is a batch of loads under way. Results come from Next in request
+// order while later reads go on. One goroutine takes results; Close belongs to
+// the same one.
+//
+// What is read was captured in one section of the pin lock: slots, generation,
+// length and checksum of every key. A reference on each entry keeps its slots
+// from being reused until its read has ended, whatever becomes of the key.
+type Loading struct {
+	s      *Store
+	ctx    context.Context
+	cancel context.CancelFunc
+	items  []*loadItem
+	next   int
+	stopCh func() bool // ends the wake-up at the context's end
+
+	mu sync.Mutex
+	// +checklocks:mu
+	closed bool
+	wake   *sync.Cond // an item has finished, or the context ended
+}
+
+// loadItem is one key of a Loading.
+type loadItem struct {
+	LoadItem
+	head  id
+	gen   uint64
+	vol   int
+	pay   slab.Payload
+	ready bool // guarded by Loading.mu
+	taken bool // guarded by Loading.mu: nobody will ask for the buffer any more
+}
+
+// LoadItem is the result of one key.
+type LoadItem struct {
+	Key    string
+	Status Status
+	Bytes  int64         // stored length
+	Buf    *ioengine.Buf // the verified bytes, nil unless Status is OK; whoever got it releases it
+	Err    error         // detail of an io_error
+}
+
+// Load begins to load keys. Memory for whole keys is taken in request order
+// from the stream budget as results are released. The caller must Close.
+func (s *Store) Load(ctx context.Context, ns string, keys []string) (*Loading, error) {
+	sp, err := s.space(ns)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.begin(); err != nil {
+		return nil, err
+	}
+	l := &Loading{s: s, items: make([]*loadItem, len(keys))}
+	l.wake = sync.NewCond(&l.mu)
+	l.ctx, l.cancel = context.WithCancel(ctx)
+	l.stopCh = context.AfterFunc(l.ctx, l.wakeAll)
+	l.capture(sp, keys)
+	s.work.Add(1) // for run; the one from begin is Close's
+	go l.run()
+	return l, nil
+}
+
+// capture looks all keys up in one lock section and takes a reference on each.
+func (l *Loading) capture(sp *space, keys []string) {
+	s := l.s
+	ds, valid := s.digests(sp, keys)
+	backing := make([]loadItem, len(keys))
+	chain := make([]id, 0, 4*len(keys))
+	from := make([]int, len(keys)+1)
+	now := s.nowMS()
+	h := s.lock(lockLoad)
+	for i := range keys {
+		it := &backing[i]
+		l.items[i] = it
+		r := s.hitLocked(ds[i], valid[i], now)
+		it.Status, it.Bytes, it.head = r.Status, r.Bytes, none
+		if r.Status == OK {
+			head, _ := s.x.find(ds[i])
+			if s.x.refs[head] == ^uint16(0) {
+				it.Status = Busy
+			} else {
+				s.x.refs[head]++
+				it.head, it.gen = head, s.x.gen[head]
+				it.pay = slab.Payload{Len: r.Bytes, Gen: it.gen, Sum: s.x.sum[head]}
+				chain = s.x.chain(chain, head)
+			}
+		}
+		from[i+1] = len(chain)
+	}
+	s.unlock(h)
+	for i, it := range l.items {
+		it.Key = keys[i]
+		if it.head == none {
+			it.ready = true
+			continue
+		}
+		it.vol = s.volumeOf(it.head)
+		it.pay.Slots = s.volumes[it.vol].toSlots(chain[from[i]:from[i+1]:from[i+1]])
+		it.pay.Seed = slab.KeySeed(sp.name, keys[i])
+	}
+}
+
+// run gives every captured key its memory, in request order, and submits as
+// many keys at once as there is memory for.
+func (l *Loading) run() {
+	defer l.s.work.Done()
+	var batch []*loadItem
+	for i, it := range l.items {
+		if it.head == none {
+			continue
+		}
+		buf, ok := l.s.o.Buffers.TryGet(it.Bytes)
+		if !ok {
+			l.submit(batch)
+			batch = nil
+			var err error
+			if buf, err = l.s.o.Buffers.Get(l.ctx, it.Bytes); err != nil {
+				l.giveUp(l.items[i:])
+				return
+			}
+		}
+		it.Buf = buf
+		batch = append(batch, it)
+	}
+	l.submit(batch)
+}
+
+// giveUp answers keys whose read never started and never will.
+func (l *Loading) giveUp(items []*loadItem) {
+	var heads []id
+	for _, it := range items {
+		if it.head == none {
+			continue
+		}
+		heads = append(heads, it.head)
+		l.finish(it, Deadline, l.ctx.Err())
+	}
+	l.s.release(heads)
+}
+
+// submit reads the items, one call per slab.
+func (l *Loading) submit(items []*loadItem) {
+	for v := range l.s.volumes {
+		var mine []*loadItem
+		for _, it := range items {
+			if it.vol == v {
+				mine = append(mine, it)
+			}
+		}
+		if len(mine) > 0 {
+			l.read(v, mine)
+		}
+	}
+}
+
+// read submits items of one slab; the last one to finish gives all references
+// back in one lock section.
+func (l *Loading) read(v int, items []*loadItem) {
+	reqs := make([]slab.ReadReq, len(items))
+	heads := make([]id, len(items))
+	for i, it := range items {
+		reqs[i] = slab.ReadReq{Payload: it.pay, Dst: it.Buf.Chunks()}
+		heads[i] = it.head
+	}
+	var left atomic.Int64
+	left.Store(int64(len(items)))
+	l.s.work.Add(1)
+	l.s.volumes[v].slab.Read(reqs, func(i int, err error) {
+		status := l.s.judge(items[i], err)
+		last := left.Add(-1) == 0
+		if last {
+			l.s.release(heads)
+		}
+		l.finish(items[i], status, err)
+		if last {
+			l.s.work.Done()
+		}
+	})
+}
+
+// finish makes an item's result available, or drops it if nobody waits.
+func (l *Loading) finish(it *loadItem, status Status, err error) {
+	l.mu.Lock()
+	it.Status, it.Err = status, err
+	buf := it.Buf
+	if status != OK || it.taken || l.closed {
+		it.Buf = nil
+	} else {
+		buf = nil
+	}
+	it.ready = true
+	l.wake.Broadcast()
+	l.mu.Unlock()
+	if buf != nil {
+		buf.Release()
+	}
+}
+
+func (l *Loading) wakeAll() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.wake.Broadcast()
+}
+
+// Next returns the result of the next key and false after the last one. When
+// the context ends, what is not finished is answered Deadline.
+func (l *Loading) Next() (LoadItem, bool) {
+	if l.next == len(l.items) {
+		return LoadItem{}, false
+	}
+	it := l.items[l.next]
+	l.next++
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for !it.ready && l.ctx.Err() == nil {
+		l.wake.Wait()
+	}
+	it.taken = true
+	r := LoadItem{Key: it.Key, Status: Deadline}
+	if it.ready {
+		r = it.LoadItem
+	} else {
+		r.Err = l.ctx.Err()
+	}
+	l.s.metrics.results.WithLabelValues("load", r.Status.String()).Inc()
+	return r, true
+}
+
+// Close ends the batch: results not taken are dropped, reads under way end by
+// themselves and give their memory back.
+func (l *Loading) Close() {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return
+	}
+	l.closed = true
+	var drop []*ioengine.Buf
+	for _, it := range l.items {
+		if it.ready && !it.taken && it.Buf != nil {
+			drop = append(drop, it.Buf)
+			it.Buf = nil
+		}
+	}
+	l.mu.Unlock()
+	for _, b := range drop {
+		b.Release()
+	}
+	l.stopCh()
+	l.cancel()
+	l.s.work.Done()
+}
+
+// judge turns the outcome of a read into a status and drops the entry if its
+// bytes are bad.
+func (s *Store) judge(it *loadItem, err error) Status {
+	if err == nil {
+		// The reference keeps the slots: another generation here means that they
+		// were given away all the same, and then nothing in them may be served.
+		if g := atomic.LoadUint64(&s.x.gen[it.head]); g != it.gen && g != 0 {
+			s.metrics.generationChanged.Inc()
+			return Missing
+		}
+		return OK
+	}
+	if errors.Is(err, slab.ErrCorrupt) {
+		s.metrics.corrupt.WithLabelValues(s.volumes[it.vol].slab.Name()).Inc()
+		s.condemn(it, "checksum mismatch on load", false)
+		return Corrupt
+	}
+	var ioErr *slab.IOError
+	if errors.As(err, &ioErr) {
+		s.condemn(it, "read error on load: "+err.Error(), true)
+	}
+	return IOError
+}
+
+// release gives references back; slots of retired entries that nobody reads any
+// more go to the free list.
+func (s *Store) release(heads []id) {
+	if len(heads) == 0 {
+		return
+	}
+	free := s.newSlotLists(0)
+	h := s.lock(lockRelease)
+	for _, head := range heads {
+		s.unrefLocked(head, free)
+	}
+	s.move(free, slab.Retired, slab.Free)
+	s.unlock(h)
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import "context"
+
+// LookupOptions say what a lookup does beside looking.
+type LookupOptions struct {
+	Lease  *LeaseRequest // pin the hits in the same lock section
+	Prefix bool          // stop at the first miss: later keys are answered missing unseen, and are not pinned
+}
+
+// LookupResult answers a lookup, one result per key in request order.
+type LookupResult struct {
+	Results    []KeyResult
+	Hits       int
+	PrefixHits int    // length of the leading run of hits: all that a prefix cache can use
+	Lease      *Lease // nil if none was asked for or nothing was pinned
+}
+
+// Lookup tells which keys are stored. It may see entries that are not yet
+// durable and promises nothing across a crash. With a lease, a hit beyond the
+// namespace's share of pinned bytes is answered Busy and is not pinned.
+func (s *Store) Lookup(ctx context.Context, ns string, keys []string, o LookupOptions) (LookupResult, error) {
+	sp, err := s.space(ns)
+	if err != nil {
+		return LookupResult{}, err
+	}
+	if err := s.begin(); err != nil {
+		return LookupResult{}, err
+	}
+	defer s.work.Done()
+	ds, valid := s.digests(sp, keys)
+	r := LookupResult{Results: make([]KeyResult, len(keys))}
+	var ls *lease
+	if o.Lease != nil {
+		ls = s.newLease(sp, *o.Lease, len(keys))
+	}
+	now := s.nowMS()
+	run, stopped := true, false
+	h := s.lock(lockLookup)
+	limit := s.pinLimit(sp)
+	for i := range keys {
+		res := &r.Results[i]
+		if stopped {
+			res.Status = Missing
+			continue
+		}
+		*res = s.hitLocked(ds[i], valid[i], now)
+		if res.Status == OK && ls != nil && !s.pinLocked(ls, ds[i], limit) {
+			res.Status = Busy
+		}
+		if res.Status != OK {
+			run, stopped = false, o.Prefix
+			continue
+		}
+		r.Hits++
+		if run {
+			r.PrefixHits++
+		}
+	}
+	r.Lease = s.addLeaseLocked(ls)
+	s.unlock(h)
+	s.noteExpiry(r.Lease)
+	s.metrics.countResults("lookup", r.Results)
+	return r, ctx.Err()
+}
+
+// hitLocked looks one digest up.
+// +checklocks:s.mu
+func (s *Store) hitLocked(d digest, valid bool, now int64) KeyResult {
+	if !valid {
+		return KeyResult{Status: InvalidKey}
+	}
+	h, ok := s.x.find(d)
+	switch {
+	case !ok:
+		return KeyResult{Status: Missing}
+	case s.x.dead(h, now):
+		return KeyResult{Status: Expired}
+	}
+	return KeyResult{Status: OK, Bytes: int64(s.x.length[h])}
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rawblockd/rawblockd/slab"
+)
+
+// metrics are the store's own counters. Labels never carry keys.
+type metrics struct {
+	lockHoldVec       *prometheus.HistogramVec
+	lockHold          [lockOps]prometheus.Observer // its count is the number of acquisitions
+	commit            prometheus.Histogram
+	results           *prometheus.CounterVec
+	corrupt           *prometheus.CounterVec
+	generationChanged prometheus.Counter
+	stalePins         prometheus.Counter
+	leasesExpired     prometheus.Counter
+	expirations       prometheus.Counter
+	recoveryFaults    prometheus.Counter
+}
+
+func newMetrics() *metrics {
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: "rawblockd", Name: name, Help: help})
+	}
+	vec := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "rawblockd", Name: name, Help: help}, labels)
+	}
+	m := &metrics{
+		lockHoldVec: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: "rawblockd", Name: "lock_hold_seconds",
+			Help:    "Time the pin lock was held, by what for; the count is the number of acquisitions.",
+			Buckets: prometheus.ExponentialBuckets(1e-6, 4, 10),
+		}, []string{"op"}),
+		commit: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Namespace: "rawblockd", Name: "commit_seconds",
+			Help:    "Time of one commit of rows, shared by all changes queued meanwhile.",
+			Buckets: prometheus.ExponentialBuckets(50e-6, 3, 12),
+		}),
+		results:           vec("key_results_total", "Answers for single keys.", "op", "status"),
+		corrupt:           vec("checksum_failures_total", "Entries whose bytes did not match their checksum.", "slab"),
+		generationChanged: counter("generation_changed_total", "Reads whose slots were given away under them; never expected."),
+		stalePins:         counter("stale_pins_total", "Pins given back whose entry had been removed by force."),
+		leasesExpired:     counter("leases_expired_total", "Leases that ended by themselves."),
+		expirations:       counter("expirations_total", "Entries removed because their time to live was over."),
+		recoveryFaults:    counter("recovery_faults_total", "Rows that recovery could not accept."),
+	}
+	for op := range lockOps {
+		m.lockHold[op] = m.lockHoldVec.WithLabelValues(lockNames[op])
+	}
+	return m
+}
+
+func (m *metrics) collectors() []prometheus.Collector {
+	return []prometheus.Collector{
+		m.lockHoldVec, m.commit, m.results, m.corrupt, m.generationChanged, m.stalePins, m.leasesExpired, m.expirations, m.recoveryFaults,
+	}
+}
+
+// countResults counts the answers of one batch, one metric call per status.
+func (m *metrics) countResults(op string, results []KeyResult) {
+	var n [len(statusWords)]int
+	for i := range results {
+		n[results[i].Status]++
+	}
+	for st, k := range n {
+		if k > 0 {
+			m.results.WithLabelValues(op, Status(st).String()).Add(float64(k))
+		}
+	}
+}
+
+// reporter exports the state of the store as gauges when it is asked.
+type reporter struct{ s *Store }
+
+type gauge struct {
+	name, help string
+	labels     []string
+}
+
+func (g gauge) desc() *prometheus.Desc {
+	return prometheus.NewDesc("rawblockd_"+g.name, g.help, g.labels, nil)
+}
+
+func gauges() map[string]gauge {
+	all := []gauge{
+		{"slots", "Slots by state.", []string{"slab", "state"}},
+		{"entries", "Stored entries.", []string{"namespace"}},
+		{"namespace_used_bytes", "Bytes of slots a namespace uses.", []string{"namespace"}},
+		{"namespace_quota_bytes", "Bytes of slots a namespace may use; 0 is no limit.", []string{"namespace"}},
+		{"pinned_bytes", "Bytes of slots that leases protect.", []string{"namespace"}},
+		{"pins", "Pins in force.", nil},
+		{"leases", "Leases in force.", nil},
+		{"slab_read_only", "1 while a slab refuses stores.", []string{"slab"}},
+		{"meta_failed", "1 once the metadata store has failed; changes are refused.", nil},
+		{"commit_queue", "Groups of changes waiting for the committer.", nil},
+		{"buffer_bytes", "Stream memory in use.", nil},
+	}
+	m := make(map[string]gauge, len(all))
+	for _, g := range all {
+		m[g.name] = g
+	}
+	return m
+}
+
+// Describe implements prometheus.Collector.
+func (r *reporter) Describe(ch chan<- *prometheus.Desc) {
+	for _, g := range gauges() {
+		ch <- g.desc()
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (r *reporter) Collect(ch chan<- prometheus.Metric) {
+	all := gauges()
+	put := func(name string, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(all[name].desc(), prometheus.GaugeValue, v, labels...)
+	}
+	st := r.s.Status()
+	for _, sl := range st.Slabs {
+		for state, n := range map[slab.State]uint32{
+			slab.Free: sl.Counts.Free, slab.Reserved: sl.Counts.Reserved, slab.Used: sl.Counts.Used,
+			slab.Deleting: sl.Counts.Deleting, slab.Retired: sl.Counts.Retired, slab.Quarantined: sl.Counts.Quarantined,
+		} {
+			put("slots", float64(n), sl.Name, state.String())
+		}
+		put("slab_read_only", truth(sl.ReadOnly != ""), sl.Name)
+	}
+	for _, n := range st.Namespaces {
+		put("entries", float64(n.Entries), n.Name)
+		put("namespace_used_bytes", float64(n.Used), n.Name)
+		put("namespace_quota_bytes", float64(n.Quota), n.Name)
+		put("pinned_bytes", float64(n.Pinned), n.Name)
+	}
+	put("pins", float64(st.Pins))
+	put("leases", float64(st.Leases))
+	put("meta_failed", truth(st.MetaFailed != ""))
+	put("commit_queue", float64(st.Queued))
+	put("buffer_bytes", float64(r.s.o.Buffers.InUse()))
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

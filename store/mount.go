@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/rawblockd/rawblockd/meta"
+	"github.com/rawblockd/rawblockd/slab"
+)
+
+// mount ties a slab to the metadata store: both carry a mount number, raised at
+// each mount, the metadata's first. If they differ by more than one crash could
+// explain, one of the two is another one's, or an older one, and serving would
+// mix them up.
+func (s *Store) mount(v *volume) error {
+	next, err := s.nextMount(v)
+	if err != nil {
+		return err
+	}
+	b := s.o.Meta.NewBatch()
+	b.SetMount(v.inc, next)
+	if err := s.o.Meta.Commit(b, true); err != nil {
+		return fmt.Errorf("mount slab %q: %w", v.slab.Name(), err)
+	}
+	if err := v.slab.SetMount(next, holder()); err != nil {
+		return fmt.Errorf("mount slab %q: write label: %w", v.slab.Name(), err)
+	}
+	return nil
+}
+
+// nextMount decides whether label and metadata belong together.
+func (s *Store) nextMount(v *volume) (uint64, error) {
+	l := v.slab.Label().Mount
+	p, known, err := s.o.Meta.Mount(v.inc)
+	if err != nil {
+		return 0, fmt.Errorf("mount slab %q: %w", v.slab.Name(), err)
+	}
+	if known && (p == l || p == l+1) || !known && l == 0 {
+		return l + 1, nil
+	}
+	if !known {
+		return 0, fmt.Errorf("%w: slab %q (%s) was mounted %d times, but this metadata directory does not know it: "+
+			"the metadata was lost or meta.path is wrong; set meta.path to the directory that was used with this device, or run `rawblockd init --wipe` on the device to begin anew",
+			ErrMount, v.slab.Name(), v.inc, l)
+	}
+	return 0, fmt.Errorf("%w: slab %q (%s) has mount number %d, the metadata directory has %d: "+
+		"one of the two is an older copy; set meta.path to the directory last used with this device, or run `rawblockd init --wipe` on the device to begin anew",
+		ErrMount, v.slab.Name(), v.inc, l, p)
+}
+
+// holder names this process in labels, for those who find the device held.
+func holder() slab.Holder {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		boot = nil // not Linux, or /proc is hidden: the label then says less
+	}
+	return slab.Holder{Host: host, BootID: strings.TrimSpace(string(boot)), PID: os.Getpid()}
+}
+
+// incarnations of slabs that rows exist for but that are not open.
+func (s *Store) absent() ([]meta.Incarnation, error) {
+	all, err := s.o.Meta.Incarnations()
+	if err != nil {
+		return nil, err
+	}
+	var out []meta.Incarnation
+	for _, inc := range all {
+		open := false
+		for _, v := range s.volumes {
+			open = open || v.inc == inc
+		}
+		if !open {
+			out = append(out, inc)
+		}
+	}
+	return out, nil
+}

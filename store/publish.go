@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"errors"
+	"sync"
+
+	"github.com/rawblockd/rawblockd/internal/mutant"
+	"github.com/rawblockd/rawblockd/slab"
+)
+
+// finish takes a batch to its end: it waits for the writes, flushes once per
+// slab, publishes in one lock section, waits for the commit, and only then for
+// the batches that it follows. So two batches of the same keys in opposite
+// order never wait for each other.
+func (st *Storing) finish() {
+	defer st.s.work.Done()
+	defer close(st.ended)
+	st.writes.Wait()
+	if !st.gone() {
+		st.flush(st.items)
+	}
+	if !st.enter(finishing, publishing) {
+		st.giveBack(st.items)
+		return
+	}
+	pos := st.publish(st.items)
+	st.confirm(st.items, pos)
+	st.record(st.items)
+	close(st.shown)
+	for round := st.followers(st.items); len(round) > 0; round = st.followers(round) {
+		st.start(round)
+		st.writes.Wait()
+		st.flush(round)
+		st.confirm(round, st.publish(round))
+		st.record(round)
+	}
+}
+
+// gone tells whether the caller has left.
+func (st *Storing) gone() bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.phase == cancelled
+}
+
+// flush makes the round's writes durable, once per slab in sync mode. A slab
+// whose flush fails fails its items.
+func (st *Storing) flush(round []*storeItem) {
+	s := st.s
+	var flushes sync.WaitGroup
+	failed := make([]error, len(s.volumes))
+	for v, vol := range s.volumes {
+		if vol.relaxed || mutant.On(mutant.H1) || !st.wrote(round, v) {
+			continue
+		}
+		flushes.Go(func() { failed[v] = vol.slab.Flush() })
+	}
+	flushes.Wait()
+	for _, it := range round {
+		if it.ids != nil && it.writeErr == nil {
+			it.writeErr = failed[it.vol]
+		}
+	}
+}
+
+// wrote tells whether the round has something whole on volume v.
+func (st *Storing) wrote(round []*storeItem, v int) bool {
+	for _, it := range round {
+		if it.ids != nil && it.vol == v && it.writeErr == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// publish puts the round's written items into the index and queues their rows,
+// all in one lock section, and returns the position that makes every answer of
+// the round true.
+func (st *Storing) publish(round []*storeItem) uint64 {
+	s := st.s
+	g := group{sync: s.anySync(st.ns), sets: make([]setRow, 0, len(round))}
+	old, back, suspect := s.newSlotLists(len(round)), s.newSlotLists(0), s.newSlotLists(0)
+	used := s.newSlotLists(len(round))
+	rows := make([]setRow, len(round))
+	for i, it := range round {
+		if it.ids != nil {
+			rows[i] = setRow{it.ids[0], st.row(it)}
+		}
+	}
+	h := s.lock(lockPublish)
+	for i, it := range round {
+		switch {
+		case it.ids == nil:
+		case it.writeErr != nil:
+			st.failLocked(it, &g, back, suspect)
+		case st.admitLocked(it, &g, old):
+			g.sets = append(g.sets, rows[i])
+			used[it.vol] = append(used[it.vol], it.slots...)
+		default:
+			st.returnLocked(it, back)
+		}
+	}
+	s.move(used, slab.Reserved, slab.Used)
+	s.move(old, slab.Used, slab.Deleting)
+	s.move(back, slab.Reserved, slab.Free)
+	for v, slots := range suspect {
+		if len(slots) > 0 {
+			s.volumes[v].slab.Quarantine(slots)
+		}
+	}
+	pos := s.commits.position()
+	if len(g.sets) > 0 || len(g.bad) > 0 {
+		pos = s.commits.enqueue(g)
+	}
+	for _, it := range round {
+		s.dropClaimLocked(it, it.status == OK && it.settle, pos)
+	}
+	s.unlock(h)
+	if st.expiry != 0 {
+		s.nudge()
+	}
+	return pos
+}
+
+// admitLocked publishes one item, replacing what it may replace.
+// +checklocks:st.s.mu
+func (st *Storing) admitLocked(it *storeItem, g *group, old slotLists) bool {
+	s := st.s
+	if it.replaces != none {
+		return st.admitInPlaceLocked(it, g)
+	}
+	if h, found := s.x.find(it.digest); found {
+		switch {
+		case !s.x.dead(h, st.now) && !st.o.Overwrite:
+			it.end(Exists, nil)
+			return false
+		case s.x.pins[h] > 0 && !st.o.Force:
+			it.end(Pinned, nil)
+			return false
+		}
+		s.unlinkLocked(h, old)
+		g.deletes = append(g.deletes, h)
+	}
+	s.x.insert(entry{it.digest, it.gen, it.sum, uint32(it.Len), st.expiry, st.ns.num}, it.ids)
+	st.ns.entries++
+	it.end(OK, nil)
+	return true
+}
+
+// returnLocked gives an item's slots and quota back unpublished.
+// +checklocks:st.s.mu
+func (st *Storing) returnLocked(it *storeItem, back slotLists) {
+	if it.replaces == none {
+		back[it.vol] = append(back[it.vol], it.slots...)
+		st.ns.used -= it.slotBytes
+	}
+	it.ids = nil
+}
+
+// failLocked settles an item whose write failed. An error of the device puts
+// its slots out of use.
+// +checklocks:st.s.mu
+func (st *Storing) failLocked(it *storeItem, g *group, back, suspect slotLists) {
+	s := st.s
+	var ioErr *slab.IOError
+	switch {
+	case errors.Is(it.writeErr, slab.ErrReadOnly):
+		it.end(Unavailable, it.writeErr)
+	case errors.As(it.writeErr, &ioErr) && it.replaces == none && s.mayQuarantine(it.vol, len(suspect[it.vol])):
+		it.end(IOError, it.writeErr)
+		suspect[it.vol] = append(suspect[it.vol], it.slots...)
+		g.bad = append(g.bad, badRow{head: none, slots: it.ids, reason: "write error on store: " + it.writeErr.Error()})
+		st.ns.used -= it.slotBytes
+		it.ids = nil
+		return
+	default:
+		it.end(IOError, it.writeErr)
+	}
+	st.returnLocked(it, back)
+}
+
+// confirm waits until what the round's answers assert is durable.
+func (st *Storing) confirm(round []*storeItem, pos uint64) {
+	asserts := false
+	for _, it := range round {
+		asserts = asserts || it.settle && (it.status == OK || it.status == Exists && !mutant.On(mutant.H35))
+	}
+	if !asserts || !st.s.anySync(st.ns) {
+		return
+	}
+	if err := st.s.commits.wait(st.ctx, pos); err != nil {
+		for _, it := range round {
+			if it.settle && (it.status == OK || it.status == Exists) {
+				it.end(turned(err), err)
+			}
+		}
+	}
+}
+
+// followers waits for the batches that store the items we follow. It returns
+// those that failed to: this batch stores them itself.
+func (st *Storing) followers(round []*storeItem) []*storeItem {
+	var open, settled []*storeItem
+	for _, it := range round {
+		if it.settle || it.follow == nil {
+			continue
+		}
+		if st.followed(it) {
+			settled = append(settled, it)
+		} else {
+			open = append(open, it)
+		}
+	}
+	st.record(settled)
+	return open
+}
+
+// followed waits for one item's leader; false if the item is ours to store now.
+func (st *Storing) followed(it *storeItem) bool {
+	c := it.follow
+	it.follow = nil
+	select {
+	case <-c.done:
+	case <-st.ctx.Done():
+		it.end(Deadline, st.ctx.Err())
+		it.drop()
+		return true
+	}
+	switch {
+	case c.ok:
+		it.end(Exists, nil)
+		it.drop()
+		st.confirm([]*storeItem{it}, c.pos)
+	case it.Buf == nil:
+		it.end(Busy, errors.New("the batch that stored this key failed, and its bytes were not kept: store it again"))
+	default:
+		return false
+	}
+	return true
+}
+
+// giveBack ends a batch that will not be published.
+func (st *Storing) giveBack(round []*storeItem) {
+	s := st.s
+	back := s.newSlotLists(len(round))
+	h := s.lock(lockPublish)
+	for _, it := range round {
+		if it.ids != nil {
+			st.returnLocked(it, back)
+		}
+		s.dropClaimLocked(it, false, 0)
+	}
+	s.move(back, slab.Reserved, slab.Free)
+	s.unlock(h)
+	for _, it := range round {
+		it.drop()
+	}
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rawblockd/rawblockd/ioengine"
+	"github.com/rawblockd/rawblockd/meta"
+)
+
+// Store is the whole: see the package comment.
+type Store struct {
+	o       Options
+	hash    hasher
+	volumes []*volume
+	byName  map[string]*space
+	metrics *metrics
+	commits *committer
+
+	mu sync.Mutex // the pin lock; taken through lock and unlock only
+	// x and spaces are set by Open; what they hold is guarded by mu, but for x.gen.
+	x      *index
+	spaces []*space
+	// +checklocks:mu
+	leases leaseTable
+	// +checklocks:mu
+	pins int64 // in force, over all entries
+	// +checklocks:mu
+	claims map[digest]*claim
+
+	work    sync.WaitGroup // requests and their I/O
+	ended   atomic.Bool
+	stop    chan struct{} // closed when Close begins
+	loops   sync.WaitGroup
+	flushes sync.WaitGroup // background flushes of relaxed slabs
+	commitd chan struct{}  // closed when the committer has ended
+	kick    chan struct{}  // capacity 1: the relaxed sync should run now
+	expire  chan struct{}  // capacity 1: a lease may end earlier than the sweeper thinks
+	gate    sync.RWMutex   // held shared while a request registers with work
+}
+
+// Open mounts the slabs, scans their rows and starts the committer and the
+// sweepers. Progress, if set, hears of the rows read. The caller keeps slabs,
+// metadata store and buffers and closes them after the Store.
+func Open(ctx context.Context, o Options) (*Store, error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	s := &Store{
+		o: o, hash: newHasher(), byName: map[string]*space{}, metrics: newMetrics(), claims: map[digest]*claim{},
+		leases: newLeaseTable(), stop: make(chan struct{}), commitd: make(chan struct{}),
+		kick: make(chan struct{}, 1), expire: make(chan struct{}, 1),
+	}
+	s.commits = newCommitter(s)
+	if err := s.attach(); err != nil {
+		return nil, err
+	}
+	if err := s.recover(ctx); err != nil {
+		return nil, err
+	}
+	go func() {
+		defer close(s.commitd)
+		s.commits.run()
+	}()
+	s.loops.Add(2)
+	go s.sweepLoop()
+	go s.syncLoop()
+	return s, nil
+}
+
+// attach numbers the slots of all slabs and registers the namespaces.
+// +checklocksignore: nothing runs yet.
+func (s *Store) attach() error {
+	total := uint64(0)
+	for _, c := range s.o.Slabs {
+		v := &volume{slab: c.Slab, relaxed: c.Relaxed, base: id(total), inc: meta.Incarnation(c.Slab.Label().Incarnation), dirty: make(chan struct{}, 1)}
+		for _, w := range s.volumes {
+			if w.inc == v.inc {
+				return fmt.Errorf("%w: slabs %q and %q have one incarnation %s: one is a copy of the other; detach one", ErrMount, w.slab.Name(), v.slab.Name(), v.inc)
+			}
+		}
+		s.volumes = append(s.volumes, v)
+		total += uint64(c.Slab.SlotCount())
+	}
+	x, err := newIndex(total)
+	if err != nil {
+		return err
+	}
+	s.x = x
+	for _, n := range s.o.Namespaces {
+		if _, err := s.addSpace(n, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// begin registers a request; it fails once Close has begun. Every success needs
+// a work.Done.
+func (s *Store) begin() error {
+	s.gate.RLock()
+	defer s.gate.RUnlock()
+	if s.ended.Load() {
+		return ErrClosed
+	}
+	s.work.Add(1)
+	return nil
+}
+
+// Close lets running requests end, commits and syncs what is queued and stops
+// the background work. Nothing relies on it having run.
+func (s *Store) Close() error {
+	s.gate.Lock()
+	already := s.ended.Swap(true)
+	s.gate.Unlock()
+	if already {
+		return nil
+	}
+	s.work.Wait()
+	close(s.stop)
+	s.loops.Wait()
+	s.flushes.Wait()
+	s.commits.stop()
+	<-s.commitd
+	return s.finalSync()
+}
+
+// Buffer returns memory for a payload of n bytes from the stream budget, in the
+// order of asking. Give it to Storing.Add, or release it.
+func (s *Store) Buffer(ctx context.Context, n int64) (*ioengine.Buf, error) {
+	return s.o.Buffers.Get(ctx, n)
+}
+
+// MaxPayload returns the length of the longest entry in bytes.
+func (s *Store) MaxPayload() int64 { return s.o.MaxPayload }
+
+// Collectors returns the store's metrics.
+func (s *Store) Collectors() []prometheus.Collector {
+	return append(s.metrics.collectors(), &reporter{s})
+}
+
+// nowMS is the time in Unix milliseconds, the unit of rows.
+func (s *Store) nowMS() int64 { return s.o.Now().UnixMilli() }
