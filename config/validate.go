@@ -122,8 +122,8 @@ const maxBatchKeys = 1 << 20
 func (c *Config) checkLimits(fs *faults) {
 	l := c.Limits
 	between(fs, "limits.batch_keys", l.BatchKeys, 1, maxBatchKeys)
-	if l.Payload < 4*KiB || l.Payload > 64*GiB {
-		fs.add("limits.payload", "%v is out of range: want 4KiB to 64GiB", l.Payload)
+	if l.Payload < 4*KiB || l.Payload >= 4*GiB {
+		fs.add("limits.payload", "%v is out of range: want at least 4KiB and less than 4GiB", l.Payload)
 	}
 	if l.StreamBytes < l.Payload {
 		fs.add("limits.stream_bytes", "%v is less than limits.payload (%v): one payload must fit", l.StreamBytes, l.Payload)
