@@ -213,7 +213,7 @@ func TestLoadsGetSevenBytesForOne(t *testing.T) {
 }
 
 func TestNeverMoreInFlightThanAllowed(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range uint64(10) {
 		synctest.Test(t, func(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, 1))
 			workers, budget := 1+rnd.IntN(16), int64(1+rnd.IntN(64))*block

@@ -59,7 +59,7 @@ func testMixed(r *rig) {
 }
 
 func testDeepBatch(r *rig) {
-	const depth = 2000
+	const depth = 640
 	r.fill(depth/8*r.block, 1)
 	ops := make([]ioengine.Op, depth)
 	for i := range ops {

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package enginetest
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"testing"
+	"unsafe"
+
+	"go.uber.org/goleak"
+
+	"github.com/rawblockd/rawblockd/ioengine"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// naive is an engine of one goroutine per op: a second implementation, so that
+// the suite does not ask for what only the first one does, and one that can be
+// given a flaw, to prove that the suite finds it.
+type naive struct {
+	dev  ioengine.Device
+	flaw string
+
+	wg sync.WaitGroup
+	mu sync.Mutex
+	// +checklocks:mu
+	closed bool
+	// +checklocks:mu
+	stats ioengine.Stats
+}
+
+func (e *naive) begin() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return false
+	}
+	e.wg.Add(1)
+	return true
+}
+
+func (e *naive) Submit(ops []ioengine.Op, done ioengine.Done) {
+	if !e.begin() {
+		for i := range ops {
+			if e.flaw == "works after close" {
+				e.carry(ops, i, done)
+			} else {
+				done(i, 0, ioengine.ErrClosed)
+			}
+		}
+		return
+	}
+	defer e.wg.Done()
+	for i := range ops {
+		e.wg.Go(func() { e.carry(ops, i, done) })
+	}
+}
+
+func (e *naive) carry(ops []ioengine.Op, i int, done ioengine.Done) {
+	op := ops[i]
+	n, err := 0, e.check(op)
+	if err == nil {
+		e.count(func(s *ioengine.Stats) {
+			s.InFlightOps, s.InFlightBytes = s.InFlightOps+1, s.InFlightBytes+op.Len()
+			s.MaxInFlight = max(s.MaxInFlight, s.InFlightOps)
+		})
+		n, err = e.move(op)
+		e.count(func(s *ioengine.Stats) { s.InFlightOps, s.InFlightBytes = s.InFlightOps-1, s.InFlightBytes-op.Len() })
+	}
+	if e.flaw == "hides errors" && errors.Is(err, syscall.EIO) {
+		n, err = int(op.Len()), nil
+	}
+	e.count(func(s *ioengine.Stats) {
+		s.Ops[op.Dir]++
+		s.Bytes[op.Dir] += uint64(n)
+		if err != nil && e.flaw != "does not count errors" {
+			s.Errors[op.Dir]++
+		}
+	})
+	done(i, n, err)
+	if e.flaw == "answers twice" {
+		done(i, n, err)
+	}
+}
+
+func (e *naive) move(op ioengine.Op) (int, error) {
+	if op.Len() == 0 {
+		return 0, nil
+	}
+	if op.Dir == ioengine.Write {
+		return ioengine.WriteFull(e.dev, op.Vec, op.Off)
+	}
+	if e.flaw == "takes short for whole" {
+		n, err := e.dev.Preadv(op.Vec, op.Off)
+		return n, err
+	}
+	return ioengine.ReadFull(e.dev, op.Vec, op.Off)
+}
+
+func (e *naive) check(op ioengine.Op) error {
+	g := e.dev.Geometry()
+	bad := op.Off%int64(g.Block) != 0
+	for _, part := range op.Vec {
+		bad = bad || len(part)%g.Block != 0
+		bad = bad || len(part) > 0 && uintptr(unsafe.Pointer(&part[0]))%uintptr(g.MemAlign) != 0
+	}
+	switch {
+	case bad && e.flaw != "lets unaligned ops through":
+		return ioengine.ErrUnaligned
+	case (op.Off < 0 || op.Off+op.Len() > g.Size) && e.flaw != "does not know the end":
+		return ioengine.ErrEndOfDevice
+	}
+	return nil
+}
+
+func (e *naive) Flush() error {
+	if !e.begin() {
+		return ioengine.ErrClosed
+	}
+	defer e.wg.Done()
+	e.count(func(s *ioengine.Stats) { s.Flushes++ })
+	err := e.dev.Flush()
+	if err != nil && e.flaw == "flushes again" {
+		return e.dev.Flush()
+	}
+	return err
+}
+
+func (e *naive) Close() error {
+	e.mu.Lock()
+	e.closed = true
+	e.mu.Unlock()
+	if e.flaw != "close does not wait" {
+		e.wg.Wait()
+	}
+	return nil
+}
+
+func (e *naive) count(add func(*ioengine.Stats)) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	add(&e.stats)
+}
+
+func (e *naive) Stats() ioengine.Stats {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s := e.stats
+	s.Name = "naive"
+	if e.flaw == "forgets what it did" {
+		s.Ops[ioengine.Write] = 0
+	}
+	return s
+}
+
+func openNaive(flaw string) Open {
+	return func(_ *testing.T, dev ioengine.Device) ioengine.Engine { return &naive{dev: dev, flaw: flaw} }
+}
+
+func TestSuiteAcceptsAnotherEngine(t *testing.T) { Run(t, openNaive("")) }
+
+// flawEnv carries a flaw to a child process: only there may the suite fail.
+const flawEnv = "ENGINETEST_FLAW"
+
+func TestFlawed(t *testing.T) {
+	flaw := os.Getenv(flawEnv)
+	if flaw == "" {
+		t.Skip("run by TestSuiteFindsFlaws")
+	}
+	Run(t, openNaive(flaw))
+}
+
+func TestSuiteFindsFlaws(t *testing.T) {
+	flaws := []string{
+		"answers twice", "takes short for whole", "hides errors", "lets unaligned ops through",
+		"does not know the end", "works after close", "close does not wait", "flushes again",
+		"does not count errors", "forgets what it did",
+	}
+	for _, flaw := range flaws {
+		t.Run(flaw, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			child := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestFlawed$", "-test.timeout=60s")
+			child.Env = append(os.Environ(), flawEnv+"="+flaw)
+			out, err := child.CombinedOutput()
+			var exit *exec.ExitError
+			if !errors.As(err, &exit) {
+				t.Errorf("the suite passes an engine that %s: %v\n%s", flaw, err, out)
+			}
+		})
+	}
+}
