@@ -122,7 +122,9 @@ func (s *Server) HTTPServer(h http.Handler) *http.Server {
 		MaxHeaderBytes:    32 << 10, // the longest key is 3 KiB escaped
 		ErrorLog:          slog.NewLogLogger(s.o.Log.Handler(), slog.LevelDebug),
 		ConnContext:       connContext,
-		ConnState:         connState,
+
+		DisableGeneralOptionsHandler: true, // it would answer past every check
+		ConnState:                    connState,
 	}
 }
 
