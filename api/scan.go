@@ -3,7 +3,10 @@
 package api
 
 import (
+	"encoding/binary"
+	"math/bits"
 	"strconv"
+	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -14,6 +17,7 @@ import (
 type scanner struct {
 	b []byte
 	i int
+	s string // b, once a first string was cut from it: a copy for all instead of one each
 }
 
 func (s *scanner) fail(what string) *Problem {
@@ -153,7 +157,7 @@ func (s *scanner) str(field string, dst *string) error {
 	if !ok {
 		return badField(CodeInvalidField, field, "not valid UTF-8")
 	}
-	*dst = v
+	*dst = strings.Clone(v) // it may outlive the request, whose body v is a part of
 	return nil
 }
 
@@ -211,20 +215,54 @@ func isNumberByte(c byte) bool {
 func (s *scanner) text() (v string, ok bool, err error) {
 	s.i++ // the opening quote
 	start := s.i
-	for s.i < len(s.b) {
+	ascii := true
+	for {
+		s.i += plain(s.b[s.i:])
+		if s.i == len(s.b) {
+			return "", false, s.fail("the string does not end")
+		}
 		switch c := s.b[s.i]; {
 		case c == '"':
-			raw := s.b[start:s.i]
+			if s.s == "" {
+				s.s = string(s.b)
+			}
+			v = s.s[start:s.i]
 			s.i++
-			return string(raw), utf8.Valid(raw), nil
+			return v, ascii || utf8.ValidString(v), nil
 		case c == '\\':
 			return s.escaped(start)
 		case c < 0x20:
 			return "", false, s.fail("raw control character in a string")
+		case c >= 0x80:
+			ascii = false
 		}
 		s.i++
 	}
-	return "", false, s.fail("the string does not end")
+}
+
+// plain returns how many bytes b begins with that need no attention in a
+// string: ASCII but no control character, quote or backslash. It looks at eight
+// at a time; keys are most of what a request consists of.
+func plain(b []byte) int {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	n := 0
+	for ; len(b)-n >= 8; n += 8 {
+		w := binary.LittleEndian.Uint64(b[n:])
+		quote, slash := w^ones*'"', w^ones*'\\'
+		// The high bit of a byte of each term: set where the byte is at least
+		// 0x80, below 0x20, a quote, or a backslash. Borrows reach only bytes
+		// above one that is found anyway.
+		found := (w | (w - ones*0x20) | (quote - ones) | (slash - ones)) & highs
+		if found != 0 {
+			return n + bits.TrailingZeros64(found)/8
+		}
+	}
+	for ; n < len(b); n++ {
+		if c := b[n]; c < 0x20 || c >= 0x80 || c == '"' || c == '\\' {
+			break
+		}
+	}
+	return n
 }
 
 // escaped is text from the first backslash on.
