@@ -5,6 +5,7 @@ package meta
 import (
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -24,6 +25,9 @@ type breaker struct {
 }
 
 var _ vfs.FS = (*breaker)(nil)
+
+// markerPrefix starts the name of every file of Pebble's vfs/atomicfs.
+const markerPrefix = "marker."
 
 // tripped says whether changes are swallowed.
 func (b *breaker) tripped() bool {
@@ -63,7 +67,18 @@ func (b *breaker) file(verb, name string, open func() (vfs.File, error)) (vfs.Fi
 }
 
 // Create makes a table, log, manifest, marker or options file.
+//
+// A marker is Pebble's pointer to the current manifest. Pebble makes both names
+// durable by one directory sync after the fact, so a crash in between may keep
+// the pointer and lose what it points to, at every open; the crash tests found
+// it. Therefore the directory is synced before a marker appears.
 func (b *breaker) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	if strings.HasPrefix(b.PathBase(name), markerPrefix) {
+		dir := b.PathDir(name)
+		if err := b.change("sync", dir, func() error { return syncDir(b.FS, dir) }); err != nil {
+			return nil, err
+		}
+	}
 	return b.file("create", name, func() (vfs.File, error) { return b.FS.Create(name, c) })
 }
 
@@ -72,9 +87,16 @@ func (b *breaker) OpenReadWrite(name string, c vfs.DiskWriteCategory, opts ...vf
 	return b.file("open", name, func() (vfs.File, error) { return b.FS.OpenReadWrite(name, c, opts...) })
 }
 
-// ReuseForWrite recycles an old log.
+// ReuseForWrite recycles an old log: in two steps, as the disk does it, since
+// MemFS's own takes its clone lock twice and hangs when a CrashClone waits in
+// between.
 func (b *breaker) ReuseForWrite(oldname, newname string, c vfs.DiskWriteCategory) (vfs.File, error) {
-	return b.file("reuse", newname, func() (vfs.File, error) { return b.FS.ReuseForWrite(oldname, newname, c) })
+	return b.file("reuse", newname, func() (vfs.File, error) {
+		if err := b.FS.Rename(oldname, newname); err != nil {
+			return nil, err
+		}
+		return b.FS.OpenReadWrite(newname, c)
+	})
 }
 
 // OpenDir opens a directory for syncing. That it cannot be opened is an
