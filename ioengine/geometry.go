@@ -120,14 +120,8 @@ func isDirect(fd int, align dio) (bool, error) {
 	if align.known {
 		return align.mem > 0 && align.offset > 0, nil
 	}
-	var fs unix.Statfs_t
-	if err := unix.Fstatfs(fd, &fs); err != nil {
-		return false, fmt.Errorf("statfs: %w", err)
-	}
-	if fs.Type == unix.TMPFS_MAGIC || fs.Type == unix.RAMFS_MAGIC {
-		return false, nil
-	}
-	// Direct I/O cannot move a single byte; the page cache can.
+	// Direct I/O cannot move a single byte; the page cache can. A file system
+	// that is direct for whole blocks and buffers the rest counts as buffered.
 	_, err = unix.Pread(fd, make([]byte, 1), 0)
 	if err != nil && !errors.Is(err, unix.EINVAL) {
 		return false, fmt.Errorf("probe for direct I/O: %w", err)

@@ -244,6 +244,17 @@ func TestNeverMoreInFlightThanAllowed(t *testing.T) {
 	}
 }
 
+func TestWorkersReturnAfterALargeOp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := ioengine.NewPread(slowDevice(simdev.Options{}), ioengine.PreadOptions{Workers: 8, InflightBytes: 8 * block})
+		defer closeEngine(t, e)
+		ops := append(opsOf(t, ioengine.Read, 1, 8*block), opsOf(t, ioengine.Read, 64, block)...)
+		if got, want := timed(t, e, ops)(), 9*service; got != want {
+			t.Errorf("one op of the whole budget and 64 of an eighth took %v, want %v", got, want)
+		}
+	})
+}
+
 func TestBudgetIsUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dev := slowDevice(simdev.Options{})

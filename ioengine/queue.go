@@ -122,7 +122,7 @@ func (p pick) cost() int64 {
 func (q *queue) take(p pick) {
 	l := &q.lines[p.dir]
 	ln := &p.b.lane[p.dir]
-	both := q.lines[Read].first != nil && q.lines[Write].first != nil
+	loadsWaited := q.lines[Read].first != nil
 	ln.at++
 	ln.left--
 	q.ops--
@@ -136,9 +136,9 @@ func (q *queue) take(p pick) {
 	switch {
 	case q.lines[Write].first == nil:
 		q.credit = 0
-	case both && p.dir == Read:
+	case p.dir == Read:
 		q.credit += p.cost()
-	case both:
+	case loadsWaited:
 		q.credit -= loadShare * p.cost()
 	}
 }

@@ -87,6 +87,28 @@ func TestQueueIdleTimeEarnsNothing(t *testing.T) {
 	}
 }
 
+func TestQueueIdleTimeCostsNothing(t *testing.T) {
+	var q queue
+	q.add(batchOf("wwwwwwwwww", oneByte))
+	for range 5 { // alone: nobody was kept waiting
+		p, _ := q.peek(&anyDevice)
+		q.take(p)
+	}
+	q.add(batchOf("rrrrrrrrrrrrrrrrrrrr", oneByte))
+	loads := 0
+	for {
+		p, _ := q.peek(&anyDevice)
+		if p.dir == Write {
+			break
+		}
+		loads++
+		q.take(p)
+	}
+	if loads != loadShare {
+		t.Errorf("the next store had to wait for %d loads, want %d", loads, loadShare)
+	}
+}
+
 // While both wait, stores never get more than their share, and loads never get
 // more than what the next store has to wait for.
 func TestQueueShares(t *testing.T) {
