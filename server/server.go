@@ -66,6 +66,8 @@ type Server struct {
 	store    atomic.Pointer[store.Store]
 	done     atomic.Uint64 // rows recovered
 	total    atomic.Uint64 // rows to recover
+
+	registered atomic.Bool // the store's metrics are in the registry
 }
 
 // New makes a server that is not ready yet.
@@ -87,7 +89,7 @@ func New(o Options) *Server {
 // SetStore makes the server ready, or with nil not ready any more, which a stop
 // does first. The store's metrics are registered with the first one.
 func (s *Server) SetStore(st *store.Store) {
-	if st != nil {
+	if st != nil && !s.registered.Swap(true) {
 		for _, c := range st.Collectors() {
 			if err := s.registry.Register(c); err != nil {
 				s.o.Log.Error("register metrics of the store", "err", err)
