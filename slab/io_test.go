@@ -69,7 +69,7 @@ func TestRoundTrip(t *testing.T) {
 		for _, slot := range []int64{4 * kib, 64 * kib, mib, mib + 512*kib, 2 * mib, 2*mib + 4*kib, 8 * mib} {
 			for _, ioSize := range []int64{mib, 4 * mib} {
 				t.Run(fmt.Sprintf("block %d, slot %s, io %s", blk, sizeFlag(slot), sizeFlag(ioSize)), func(t *testing.T) {
-					r, dev := sim(t, simdev.Options{Size: 48 * mib, Block: blk, MemAlign: blk}, InitOptions{SlotSize: slot}, Options{IOSize: ioSize})
+					r, dev := sim(t, simdev.Options{Size: 80 * mib, Block: blk, MemAlign: blk, OptimalIO: 8 * blk}, InitOptions{SlotSize: slot}, Options{IOSize: ioSize})
 					for i, length := range lengths {
 						// Each length meets two kinds on either side; each kind meets each other
 						// somewhere in the table.
@@ -144,8 +144,10 @@ func checkOnDevice(t *testing.T, r rig, dev *simdev.Device, req WriteReq, sum ui
 // 2 MiB, used slots exact.
 func TestMixedModels(t *testing.T) {
 	for _, blk := range []int{512, 4096} {
-		r, _ := sim(t, simdev.Options{Size: 280 * mib, Block: blk}, InitOptions{}, Options{})
-		mixedModels(t, r)
+		t.Run(fmt.Sprintf("block %d", blk), func(t *testing.T) {
+			r, _ := sim(t, simdev.Options{Size: 280 * mib, Block: blk}, InitOptions{}, Options{})
+			mixedModels(t, r)
+		})
 	}
 }
 
@@ -265,7 +267,9 @@ func TestWriteToForeignSlotPanics(t *testing.T) {
 	p := r.store(t, 100, 1)
 	r.Move(p.Slots, Reserved, Used)
 	before := dev.Counts()
-	if !panics(func() { r.Write([]WriteReq{{Slots: p.Slots, Len: 100, Src: exact(t, 100)}}, func(int, uint64, error) {}) }) {
+	if !panics(func() {
+		r.Write([]WriteReq{{Slots: p.Slots, Len: 100, Src: exact(t, 100)}}, func(int, uint64, error) {})
+	}) {
 		t.Error("a write to a used slot did not panic")
 	}
 	if got := dev.Counts(); got != before {
