@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/rawblockd/rawblockd/api"
-	"github.com/rawblockd/rawblockd/ioengine"
 	"github.com/rawblockd/rawblockd/store"
 )
 
@@ -30,10 +29,10 @@ func (s *Server) readBody(x *exchange, r *http.Request) ([]byte, error) {
 	if r.ContentLength > limit {
 		return nil, tooLarge
 	}
-	ctx, cancel := s.within(x, r, 0)
+	_, cancel := s.within(x, r, 0)
 	defer cancel()
 	// What is declared is believed only as far as it has arrived.
-	buf := make([]byte, 0, min(max(r.ContentLength+1, 512), ioengine.PieceSize))
+	buf := make([]byte, 0, min(max(r.ContentLength+1, 512), piece))
 	for {
 		if len(buf) == cap(buf) {
 			buf = append(buf, 0)[:len(buf)]
@@ -46,7 +45,7 @@ func (s *Server) readBody(x *exchange, r *http.Request) ([]byte, error) {
 		case err == io.EOF:
 			return buf, nil
 		case err != nil:
-			return nil, x.bodyError(ctx, err, int64(len(buf)), r.ContentLength)
+			return nil, x.bodyError(err, int64(len(buf)), r.ContentLength)
 		}
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"strconv"
 
 	"github.com/rawblockd/rawblockd/api"
-	"github.com/rawblockd/rawblockd/ioengine"
 	"github.com/rawblockd/rawblockd/store"
 )
 
@@ -42,7 +41,7 @@ func (s *Server) refuse(x *exchange, p *api.Problem) {
 	h := x.Header()
 	unsent := x.body.waits && !x.body.begun
 	// The slack lets a body that is just over the limit end in peace.
-	if unsent || !x.body.drain(s.o.Limits.Payload+ioengine.PieceSize) || p.Close {
+	if unsent || !x.body.drain(s.o.Limits.Payload+piece) || p.Close {
 		h.Set("Connection", "close")
 		x.body.arm(0)
 	}
@@ -70,9 +69,7 @@ func asProblem(err error) *api.Problem {
 		return api.StatusProblem(api.StatusInvalidKey, err.Error())
 	case errors.Is(err, store.ErrCursor):
 		return invalid("cursor", "take it from the last page's answer")
-	case errors.Is(err, ioengine.ErrNoRoom):
-		return api.StatusProblem(api.StatusTooLarge, err.Error())
-	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrClosed), errors.Is(err, ioengine.ErrArenaClosed):
+	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrClosed):
 		return api.StatusProblem(api.StatusUnavailable, err.Error())
 	case errors.Is(err, store.ErrOutcomeUnknown), errors.Is(err, context.DeadlineExceeded):
 		return api.StatusProblem(api.StatusDeadline, err.Error())
@@ -86,7 +83,7 @@ func asProblem(err error) *api.Problem {
 
 // bodyError says what a failed read of the body means. got of want bytes had
 // arrived; want is negative where it was not declared.
-func (x *exchange) bodyError(ctx context.Context, err error, got, want int64) error {
+func (x *exchange) bodyError(err error, got, want int64) error {
 	progress := fmt.Sprintf("%d bytes arrived", got)
 	if want >= 0 {
 		progress = fmt.Sprintf("%d of %d bytes arrived", got, want)
@@ -98,7 +95,7 @@ func (x *exchange) bodyError(ctx context.Context, err error, got, want int64) er
 	case errors.Is(err, os.ErrDeadlineExceeded) && x.body.late():
 		p = api.StatusProblem(api.StatusDeadline, "before the body was there: "+progress)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		p = api.NewProblem(http.StatusRequestTimeout, api.CodeBodyTooSlow, "", "%s; send each MiB within %v", progress, x.pace.allow(ioengine.PieceSize))
+		p = api.NewProblem(http.StatusRequestTimeout, api.CodeBodyTooSlow, "", "%s; send each MiB within %v", progress, x.pace.allow(piece))
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		p = api.NewProblem(http.StatusBadRequest, api.CodeBodyTooShort, "Content-Length", "%s", progress)
 	default:

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/rawblockd/rawblockd/api"
-	"github.com/rawblockd/rawblockd/ioengine"
 )
 
 // exchange is one request and its answer. It is the http.ResponseWriter that
@@ -84,8 +83,21 @@ func (x *exchange) answer(code int, media string, v any) error {
 	return err
 }
 
+// Sizes in bytes: what buffers are cut into and checksums are made of, and what
+// transfers to and from a client's memory will be aligned to.
+const (
+	piece = 1 << 20
+	page  = 4096
+)
+
+// buffer is memory of the store's stream budget.
+type buffer interface {
+	Len() int64
+	Chunks() [][]byte // pieces; the last one may be longer than what is left of Len
+}
+
 // payload sends a buffer's bytes to w, straight from its memory.
-func payload(w io.Writer, buf *ioengine.Buf) error {
+func payload(w io.Writer, buf buffer) error {
 	left := buf.Len()
 	for _, chunk := range buf.Chunks() {
 		chunk = chunk[:min(int64(len(chunk)), left)]
@@ -98,7 +110,7 @@ func payload(w io.Writer, buf *ioengine.Buf) error {
 }
 
 // fill reads a buffer's bytes from r, straight into its memory.
-func (x *exchange) fill(buf *ioengine.Buf, r io.Reader) (int64, error) {
+func (x *exchange) fill(buf buffer, r io.Reader) (int64, error) {
 	left, got := buf.Len(), int64(0)
 	for _, chunk := range buf.Chunks() {
 		chunk = chunk[:min(int64(len(chunk)), left)]
@@ -154,7 +166,7 @@ func (b *pacedBody) arm(n int64) {
 func (b *pacedBody) Read(p []byte) (int, error) {
 	b.begun = true
 	if b.window <= 0 {
-		b.arm(ioengine.PieceSize)
+		b.arm(piece)
 	}
 	n, err := b.r.Read(p)
 	b.got += int64(n)

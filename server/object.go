@@ -3,12 +3,10 @@
 package server
 
 import (
-	"context"
 	"net/http"
 	"strconv"
 
 	"github.com/rawblockd/rawblockd/api"
-	"github.com/rawblockd/rawblockd/ioengine"
 	"github.com/rawblockd/rawblockd/store"
 )
 
@@ -47,9 +45,13 @@ func (s *Server) put(x *exchange, r *http.Request) error {
 		return err
 	}
 	defer batch.Abort()
-	buf, err := x.receive(ctx, st, r.ContentLength)
+	buf, err := st.Buffer(ctx, r.ContentLength)
 	if err != nil {
 		return err
+	}
+	if got, err := x.fill(buf, &x.body); err != nil {
+		buf.Release()
+		return x.bodyError(err, got, r.ContentLength)
 	}
 	batch.Add(store.StoreItem{Key: key, Len: r.ContentLength, Buf: buf})
 	results, err := batch.Commit()
@@ -76,20 +78,6 @@ func (s *Server) declared(r *http.Request) error {
 		return p
 	}
 	return nil
-}
-
-// receive reads a body of n bytes into memory of the stream budget.
-func (x *exchange) receive(ctx context.Context, st *store.Store, n int64) (*ioengine.Buf, error) {
-	buf, err := st.Buffer(ctx, n)
-	if err != nil {
-		return nil, err
-	}
-	got, err := x.fill(buf, &x.body)
-	if err != nil {
-		buf.Release()
-		return nil, x.bodyError(ctx, err, got, n)
-	}
-	return buf, nil
 }
 
 // get loads one object. The header goes out only after all bytes are verified.

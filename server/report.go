@@ -6,7 +6,6 @@ import (
 	"net/http"
 
 	"github.com/rawblockd/rawblockd/api"
-	"github.com/rawblockd/rawblockd/ioengine"
 	"github.com/rawblockd/rawblockd/store"
 )
 
@@ -39,7 +38,7 @@ func (s *Server) info(x *exchange, r *http.Request) error {
 			BatchKeys: s.o.Limits.BatchKeys, KeyBytes: api.MaxKeyBytes, Payload: s.o.Limits.Payload,
 			StreamBytes: s.o.Limits.StreamBytes, RequestDeadlineMS: s.o.Limits.RequestDeadline.Milliseconds(), ListLimit: listMax,
 		},
-		Alignments:     api.Alignments{Block: ioengine.ArenaAlign, Piece: ioengine.PieceSize},
+		Alignments:     api.Alignments{Block: page, Piece: piece},
 		LargestPayload: s.o.Limits.Payload,
 		Namespaces:     []string{},
 	}
@@ -94,11 +93,14 @@ func (s *Server) slabStatus(rep store.StatusReport) []api.SlabStatus {
 		c := v.Counts
 		out[i] = api.SlabStatus{
 			Name: v.Name, Device: v.Device, Incarnation: v.Incarnation, SlotSize: v.SlotSize, Mount: v.Mount,
-			Health: "online", Reason: v.ReadOnly, Durability: "sync", Engine: s.engine(v.Name),
+			Health: "online", Reason: v.ReadOnly, Durability: "sync",
 			Slots: api.SlotCounts{
 				Free: c.Free, Reserved: c.Reserved, Used: c.Used, Deleting: c.Deleting,
 				Retired: c.Retired, Quarantined: c.Quarantined, Total: c.Total,
 			},
+		}
+		if s.o.Engine != nil {
+			out[i].Engine = s.o.Engine(v.Name)
 		}
 		if v.ReadOnly != "" {
 			out[i].Health = "read_only"
@@ -108,18 +110,4 @@ func (s *Server) slabStatus(rep store.StatusReport) []api.SlabStatus {
 		}
 	}
 	return out
-}
-
-func (s *Server) engine(slab string) *api.EngineStats {
-	if s.o.Device == nil {
-		return nil
-	}
-	e, g := s.o.Device(slab)
-	return &api.EngineStats{
-		Name: e.Name, Direct: g.Direct, Block: g.Block,
-		InFlightOps: e.InFlightOps, InFlightBytes: e.InFlightBytes, QueuedOps: e.QueuedOps, MaxInFlight: e.MaxInFlight,
-		Reads: e.Ops[ioengine.Read], Writes: e.Ops[ioengine.Write],
-		ReadBytes: e.Bytes[ioengine.Read], WrittenBytes: e.Bytes[ioengine.Write],
-		ReadErrors: e.Errors[ioengine.Read], WriteErrors: e.Errors[ioengine.Write], Flushes: e.Flushes,
-	}
 }

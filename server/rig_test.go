@@ -88,7 +88,10 @@ func newRig(t testing.TB, change ...func(*rigOptions)) *rig {
 	r.srv = New(Options{
 		Limits: Limits{BatchKeys: o.batchKeys, Payload: o.payload, StreamBytes: o.buffers, RequestDeadline: o.deadline},
 		Pace:   o.pace, Instance: testInstance, Version: "test", Hosts: []string{"kv.example"}, Log: o.log,
-		Device: func(string) (ioengine.Stats, ioengine.Geometry) { return r.eng.Stats(), r.dev.Geometry() },
+		Engine: func(string) *api.EngineStats {
+			st := r.eng.Stats()
+			return &api.EngineStats{Name: st.Name, WrittenBytes: st.Bytes[ioengine.Write]}
+		},
 	})
 	if !o.notReady {
 		r.srv.SetStore(r.store)

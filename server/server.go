@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/rawblockd/rawblockd/ioengine"
+	"github.com/rawblockd/rawblockd/api"
 	"github.com/rawblockd/rawblockd/store"
 )
 
@@ -41,9 +41,9 @@ type Options struct {
 	Version  string   // of the program
 	Hosts    []string // host names that TCP requests may name beside localhost and addresses
 	Log      *slog.Logger
-	// Device reports a slab's engine and geometry by the slab's name; nil
-	// leaves them out of the reports.
-	Device   func(slab string) (ioengine.Stats, ioengine.Geometry)
+	// Engine reports a slab's engine by the slab's name; nil leaves it out of
+	// the reports.
+	Engine   func(slab string) *api.EngineStats
 	Registry *prometheus.Registry // what /metrics serves; nil: a new one
 }
 

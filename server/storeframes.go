@@ -80,7 +80,7 @@ func (in *incoming) readAll(ctx context.Context) error {
 			return nil
 		}
 		if err != nil {
-			return in.fault(ctx, err)
+			return in.fault(err)
 		}
 		if len(in.results) == in.limits.BatchKeys {
 			return api.TooManyKeys(in.limits.BatchKeys)
@@ -114,18 +114,18 @@ func (in *incoming) read(ctx context.Context, f api.Frame) (api.StoreResult, err
 	}
 	if _, err := in.x.fill(buf, in.frames); err != nil {
 		buf.Release()
-		return api.StoreResult{}, in.fault(ctx, err)
+		return api.StoreResult{}, in.fault(err)
 	}
 	in.batch.Add(store.StoreItem{Key: f.Key, Len: f.Bytes, Buf: buf})
 	return api.StoreResult{}, nil
 }
 
 // fault tells a malformed body from a broken connection.
-func (in *incoming) fault(ctx context.Context, err error) error {
+func (in *incoming) fault(err error) error {
 	if errors.Is(err, api.ErrFrame) {
 		return err
 	}
-	return in.x.bodyError(ctx, err, in.x.body.got, -1)
+	return in.x.bodyError(err, in.x.body.got, -1)
 }
 
 // answer merges the store's results with those it never saw.
