@@ -236,14 +236,20 @@ func TestFatalfAnywhere(t *testing.T) {
 }
 
 // TestNothingReachesTheDiskAfterFailure: the image at the failure and the one
-// after a great deal of dreaming are the same.
+// after a great deal of dreaming are the same, and no compaction runs in circles.
 func TestNothingReachesTheDiskAfterFailure(t *testing.T) {
-	var after atomic.Int64
+	var after, dreamt atomic.Int64
 	var failed atomic.Bool
 	mem := vfs.NewCrashableMem()
 	fs := errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if failed.Load() && isChange(op) {
+		if !failed.Load() {
+			return nil
+		}
+		if isChange(op) {
 			after.Add(1)
+		}
+		if _, err := mem.Stat(op.Path); err != nil && op.Kind == errorfs.OpOpen && isFile(op, ".sst") {
+			dreamt.Add(1)
 		}
 		return nil
 	}))
@@ -263,6 +269,9 @@ func TestNothingReachesTheDiskAfterFailure(t *testing.T) {
 	wantFailed(t, "Close", db.Close())
 	if n := after.Load(); n > 0 {
 		t.Errorf("%d changes reached the disk after the failure", n)
+	}
+	if n := dreamt.Load(); n > 0 {
+		t.Errorf("compactions asked %d times for tables that were only dreamt", n)
 	}
 }
 
