@@ -71,7 +71,7 @@ func TestFaults(t *testing.T) {
 		{"bad port", short + "listen: {http: '127.0.0.1:99999'}", nil, []string{`want 0 to 65535`}},
 		{"one port for two", short + "listen: {admin: '127.0.0.1:9200'}", nil, []string{`listen.admin: "127.0.0.1:9200" is also listen.http`}},
 		{"no listener", short + "listen: {http: '', unix: ''}", nil, []string{`listen: unix and http are both off`}},
-		{"long socket path", short + "listen: {unix: /" + strings.Repeat("x", 110) + "}", nil, []string{`a socket's path has at most 104`}},
+		{"long socket path", short + "listen: {unix: /" + strings.Repeat("x", 110) + "}", nil, []string{`a socket's path has at most 103`}},
 		{"watermarks", short + "eviction: {high_watermark: 0.5, low_watermark: 0.6}", nil, []string{`eviction: eviction is not in this release`, `eviction.low_watermark: 0.6 is out of range`}},
 		{"lease times", short + "leases: {default_ttl: 1h}", nil, []string{`leases.max_ttl: 10m0s is less than leases.default_ttl (1h0m0s)`}},
 		{"stream_bytes", short + "limits: {stream_bytes: 64MiB}", nil, []string{`limits.stream_bytes: 64MiB is less than limits.payload (128MiB)`}},

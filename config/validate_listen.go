@@ -9,9 +9,9 @@ import (
 	"strconv"
 )
 
-// maxSocketPath is sun_path without its terminating zero and without the ".fd"
-// of the second socket.
-const maxSocketPath = 107 - len(".fd")
+// maxSocketPath is sun_path without its terminating zero and the longest ending that
+// the daemon puts behind it: ".fd" for the second socket, ".new" while it is made.
+const maxSocketPath = 107 - len(".new")
 
 func (c *Config) checkListen(fs *faults) {
 	l := c.Listen

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/rawblockd/rawblockd/api"
+	"github.com/rawblockd/rawblockd/config"
+	"github.com/rawblockd/rawblockd/ioengine"
+	"github.com/rawblockd/rawblockd/meta"
+	"github.com/rawblockd/rawblockd/server"
+	"github.com/rawblockd/rawblockd/slab"
+	"github.com/rawblockd/rawblockd/store"
+)
+
+// daemon is all that serve owns. One goroutine opens it, waits and stops it;
+// metaWhy, and whatever is safe by itself, is also used by handlers.
+type daemon struct {
+	cfg    *config.Config
+	log    *slog.Logger
+	notify string // $NOTIFY_SOCKET
+
+	listeners listeners
+	srv       *server.Server
+	https     []*http.Server
+	serving   sync.WaitGroup
+	broken    chan error             // a listener failed; room for all
+	metaWhy   atomic.Pointer[string] // why the metadata failed; nil while it did not
+
+	mu sync.Mutex // devices: a status may come in while they are being opened
+	// +checklocks:mu
+	devices []*device
+
+	arena *ioengine.Arena
+	meta  *meta.DB
+	store *store.Store
+}
+
+// device is one slab and what lies under it, in the order of opening.
+type device struct {
+	name   string
+	file   *ioengine.File
+	engine ioengine.Engine
+	slab   *slab.Slab
+}
+
+func newDaemon(cfg *config.Config, log *slog.Logger, notifySocket string) *daemon {
+	return &daemon{cfg: cfg, log: log, notify: notifySocket, broken: make(chan error, 3)}
+}
+
+// run serves until ctx ends, then stops. prepare is called when the listeners
+// are open, so that of two daemons only one does it; ready when all is served.
+func (d *daemon) run(ctx context.Context, prepare func() error, ready func()) (err error) {
+	if d.listeners, err = listen(d.cfg.Listen); err != nil {
+		return err
+	}
+	if err := d.answer(); err != nil {
+		return errors.Join(err, d.listeners.close())
+	}
+	err = prepare()
+	if err == nil {
+		err = d.open(ctx)
+	}
+	if err == nil {
+		d.srv.SetStore(d.store)
+		d.tell("READY=1")
+		d.log.Info("serving", "unix", d.cfg.Listen.Unix, "http", address(d.listeners.http), "admin", address(d.listeners.admin))
+		ready()
+		err = d.wait(ctx)
+	}
+	d.tell("STOPPING=1")
+	return errors.Join(err, d.stop())
+}
+
+// answer begins to answer requests: health at once, the rest when there is a
+// store.
+func (d *daemon) answer() error {
+	var id [8]byte
+	rand.Read(id[:]) // crypto/rand never fails: it ends the process instead
+	l := d.cfg.Limits
+	d.srv = server.New(server.Options{
+		Limits: server.Limits{
+			BatchKeys: l.BatchKeys, Payload: int64(l.Payload), StreamBytes: int64(l.StreamBytes), RequestDeadline: l.RequestDeadline,
+		},
+		Instance: hex.EncodeToString(id[:]), Version: readVersion().Version, Log: d.log, Engine: d.engineStats,
+	})
+	reg := d.srv.Registry()
+	for _, c := range []func() error{
+		func() error { return reg.Register(collectors.NewGoCollector()) },
+		func() error { return reg.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})) },
+		func() error { return reg.Register(&engineCollector{d}) },
+	} {
+		if err := c(); err != nil {
+			return fmt.Errorf("register metrics: %w", err)
+		}
+	}
+	d.serve("unix", d.listeners.unix, d.srv.DataHandler(server.Unix))
+	d.serve("http", d.listeners.http, d.srv.DataHandler(server.TCP))
+	d.serve("admin", d.listeners.admin, d.srv.AdminHandler())
+	return nil
+}
+
+func (d *daemon) serve(name string, l net.Listener, h http.Handler) {
+	if l == nil {
+		return
+	}
+	hs := d.srv.HTTPServer(d.honest(h))
+	d.https = append(d.https, hs)
+	d.serving.Go(func() {
+		if err := hs.Serve(d.srv.Listener(l)); !errors.Is(err, http.ErrServerClosed) {
+			d.broken <- fmt.Errorf("listen.%s %s: %w", name, l.Addr(), err)
+		}
+	})
+}
+
+// honest answers /readyz with 503 once the metadata has failed: loads go on,
+// but nobody should be sent here to store.
+func (d *daemon) honest(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		why := d.metaWhy.Load()
+		if why == nil || r.URL.Path != "/readyz" {
+			h.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = w.Write([]byte(`{"ready":false,"phase":"metadata_failed"}` + "\n")) // the code has said it
+	})
+}
+
+// wait returns when ctx ends or a listener fails.
+func (d *daemon) wait(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		d.log.Info("stopping", "cause", context.Cause(ctx))
+		return nil
+	case err := <-d.broken:
+		return err
+	}
+}
+
+func (d *daemon) tell(state string) {
+	if err := notify(d.notify, state); err != nil {
+		d.log.Warn("service manager not told", "state", state, "err", err)
+	}
+}
+
+// device returns the slab called name, or nil.
+func (d *daemon) device(name string) *device {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, v := range d.devices {
+		if v.name == name {
+			return v
+		}
+	}
+	return nil
+}
+
+// engineStats is server.Options.Engine.
+func (d *daemon) engineStats(name string) *api.EngineStats {
+	v := d.device(name)
+	if v == nil {
+		return nil
+	}
+	e, g := v.engine.Stats(), v.file.Geometry()
+	return &api.EngineStats{
+		Name: e.Name, Direct: g.Direct, Block: g.Block,
+		InFlightOps: e.InFlightOps, InFlightBytes: e.InFlightBytes, QueuedOps: e.QueuedOps, MaxInFlight: e.MaxInFlight,
+		Reads: e.Ops[ioengine.Read], Writes: e.Ops[ioengine.Write],
+		ReadBytes: e.Bytes[ioengine.Read], WrittenBytes: e.Bytes[ioengine.Write],
+		ReadErrors: e.Errors[ioengine.Read], WriteErrors: e.Errors[ioengine.Write], Flushes: e.Flushes,
+	}
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/rawblockd/rawblockd/config"
+	"github.com/rawblockd/rawblockd/ioengine"
+	"github.com/rawblockd/rawblockd/meta"
+	"github.com/rawblockd/rawblockd/slab"
+	"github.com/rawblockd/rawblockd/store"
+)
+
+// syncInterval is how much of the past a crash may cost a relaxed slab.
+const syncInterval = 100 * time.Millisecond
+
+// open opens what lies under the store, and the store. Devices come first,
+// because claiming them and reading their labels writes nothing: a wrong path,
+// a held device or a wrong geometry is refused before there is even a metadata
+// directory. After an error stop closes what was opened.
+func (d *daemon) open(ctx context.Context) error {
+	for _, n := range d.cfg.Notes() {
+		d.log.Info("configuration", "note", n)
+	}
+	for _, s := range d.cfg.Slabs {
+		if err := d.openSlab(s); err != nil {
+			return fmt.Errorf("slab %q: %w", s.Name, err)
+		}
+	}
+	if err := d.openMeta(); err != nil {
+		return err
+	}
+	var err error
+	if d.arena, err = ioengine.NewArena(int64(d.cfg.Limits.StreamBytes)); err != nil {
+		return fmt.Errorf("limits.stream_bytes %v: %w", d.cfg.Limits.StreamBytes, err)
+	}
+	d.store, err = store.Open(ctx, d.storeOptions())
+	if err != nil {
+		return fmt.Errorf("open store: %w", err)
+	}
+	return nil
+}
+
+func (d *daemon) openSlab(s config.Slab) error {
+	file, err := slab.OpenDevice(s.Device)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w; correct slabs.device, or make it: rawblockd init %s --size SIZE creates a file", err, s.Device)
+	}
+	if err != nil {
+		return err
+	}
+	v := &device{name: s.Name, file: file}
+	v.engine = ioengine.NewPread(file, ioengine.PreadOptions{Workers: s.Workers, InflightBytes: int64(s.InflightBytes)})
+	d.mu.Lock()
+	d.devices = append(d.devices, v)
+	d.mu.Unlock()
+	v.slab, err = slab.Open(file, v.engine, slab.Options{
+		Name: s.Name, SlotSize: int64(s.SlotSize), VerifyOff: s.Verify == "off", IOSize: int64(s.IOSize), Log: d.log,
+	})
+	if err != nil {
+		return err
+	}
+	if g := file.Geometry(); !g.Direct {
+		d.log.Warn("O_DIRECT is not in effect: this file system refuses it, the page cache is in the way", "slab", s.Name, "device", s.Device)
+	}
+	return nil
+}
+
+func (d *daemon) openMeta() error {
+	m := d.cfg.Meta
+	db, err := meta.Open(meta.Options{
+		Path: m.Path, CacheSize: int64(m.CacheSize), MinFree: int64(m.MinFree), Log: d.log,
+		Fatal: func(reason string) { d.metaWhy.CompareAndSwap(nil, &reason) },
+	})
+	if errors.Is(err, meta.ErrHeld) {
+		return fmt.Errorf("meta.path: %w; stop that daemon, or change meta.path", err)
+	}
+	if err != nil {
+		return fmt.Errorf("meta.path: %w", err)
+	}
+	d.meta = db
+	return nil
+}
+
+func (d *daemon) storeOptions() store.Options {
+	c := d.cfg
+	o := store.Options{
+		Meta: d.meta, DefaultTTL: c.Leases.DefaultTTL, MaxTTL: c.Leases.MaxTTL, MaxPinned: c.Leases.MaxPinned,
+		MaxPayload: int64(c.Limits.Payload), Buffers: d.arena, Now: time.Now, Log: d.log,
+		SyncInterval: syncInterval, Progress: d.srv.SetProgress,
+	}
+	for _, s := range c.Slabs {
+		o.Slabs = append(o.Slabs, store.SlabConfig{Slab: d.device(s.Name).slab, Relaxed: s.Durability == "relaxed"})
+	}
+	for _, n := range c.Namespaces {
+		o.Namespaces = append(o.Namespaces, store.Namespace{Name: n.Name, Slabs: n.Slabs, Quota: int64(n.Quota), TTL: n.TTL})
+	}
+	return o
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/sys/unix"
+)
+
+// printJSON prints v as one indented document.
+func (c *cli) printJSON(v any) error {
+	enc := json.NewEncoder(c.stdout)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// table prints rows in aligned columns.
+func (c *cli) table(rows [][]string) error {
+	w := tabwriter.NewWriter(c.stdout, 0, 0, 2, ' ', 0)
+	for _, r := range rows {
+		if _, err := fmt.Fprintln(w, strings.Join(r, "\t")); err != nil {
+			return err
+		}
+	}
+	return w.Flush()
+}
+
+func size(n int64) string { return humanize.IBytes(uint64(max(n, 0))) }
+
+func count[N ~int | ~int64 | ~uint32 | ~uint64](n N) string { return humanize.Comma(int64(n)) }
+
+func moment(t time.Time) string {
+	if t.IsZero() {
+		return "never"
+	}
+	return t.Local().Format(time.DateTime)
+}
+
+// isTerminal tells whether somebody watches.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+	return err == nil
+}
+
+// progressAbove is the transfer that is worth a bar.
+const progressAbove = 64 << 20
+
+// progress returns a writer that counts bytes into a bar on a terminal, and a
+// function that ends it.
+func (c *cli) progress(what string, total int64) (io.Writer, func()) {
+	if total < progressAbove || !isTerminal(c.stderr) {
+		return io.Discard, func() {}
+	}
+	bar := progressbar.NewOptions64(total,
+		progressbar.OptionSetWriter(c.stderr), progressbar.OptionSetDescription(what), progressbar.OptionShowBytes(true),
+		progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(), progressbar.OptionUseIECUnits(true))
+	return bar, func() { _ = bar.Finish() } // a bar that cannot be drawn is no reason to fail
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rawblockd/rawblockd/api"
+	"github.com/rawblockd/rawblockd/client"
+)
+
+func (c *cli) putVerb() *cobra.Command {
+	var o client.PutOptions
+	cmd := c.clientCommand("put KEY [FILE]", "Store a file, or stdin, under a key", cobra.RangeArgs(1, 2),
+		func(ctx context.Context, cl *client.Client, t *target, args []string) error {
+			src := "-"
+			if len(args) == 2 {
+				src = args[1]
+			}
+			f, n, err := c.source(src)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = f.Close() }() // it was only read
+			bar, done := c.progress(args[0], n)
+			res, err := cl.Put(ctx, args[0], io.TeeReader(f, bar), n, o)
+			done()
+			if s, ok := client.StatusOf(err); ok && s == api.StatusExists {
+				return fmt.Errorf("%w; to replace it, give --overwrite", err)
+			}
+			if err != nil {
+				return err
+			}
+			if t.json {
+				return c.printJSON(res)
+			}
+			_, err = fmt.Fprintf(c.stdout, "%s: %s bytes in %s of slots\n", args[0], count(n), size(res.SlotBytes))
+			return err
+		})
+	cmd.Flags().BoolVar(&o.Overwrite, "overwrite", false, "replace what is stored under the key")
+	cmd.Flags().DurationVar(&o.TTL, "ttl", 0, "time to live (default: the namespace's)")
+	return cmd
+}
+
+// source opens a file, or spools stdin: a PUT declares its length first.
+func (c *cli) source(path string) (*os.File, int64, error) {
+	if path == "-" {
+		return c.spool()
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	fi, err := f.Stat()
+	if err == nil && !fi.Mode().IsRegular() {
+		err = fmt.Errorf("put %q: not a regular file; to store what it gives, pipe it in", path)
+	}
+	if err != nil {
+		return nil, 0, errors.Join(err, f.Close())
+	}
+	return f, fi.Size(), nil
+}
+
+func (c *cli) spool() (*os.File, int64, error) {
+	f, err := os.CreateTemp("", "rawblockd-put-*")
+	if err != nil {
+		return nil, 0, err
+	}
+	err = os.Remove(f.Name()) // the descriptor is enough
+	var n int64
+	if err == nil {
+		n, err = io.Copy(f, c.stdin)
+	}
+	if err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return nil, 0, errors.Join(fmt.Errorf("read stdin: %w", err), f.Close())
+	}
+	return f, n, nil
+}

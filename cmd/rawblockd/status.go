@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rawblockd/rawblockd/api"
+	"github.com/rawblockd/rawblockd/client"
+	"github.com/rawblockd/rawblockd/config"
+)
+
+func (c *cli) statusVerb() *cobra.Command {
+	return c.clientCommand("status", "Show slabs, slots by state, namespaces and leases", cobra.NoArgs,
+		func(ctx context.Context, cl *client.Client, t *target, _ []string) error {
+			st, err := cl.Status(ctx)
+			var e *client.Error
+			if errors.As(err, &e) && e.Code() == api.CodeNotFound {
+				return fmt.Errorf("%w; over TCP the status is on the admin listener: --addr http://%s", err, config.DefaultAdmin)
+			}
+			if err != nil {
+				return err
+			}
+			if t.json {
+				return c.printJSON(st)
+			}
+			return c.printStatus(st)
+		})
+}
+
+func (c *cli) printStatus(st api.StatusReport) error {
+	state := "serving"
+	switch {
+	case st.MetaFailed != "":
+		state = "metadata failed, changes are refused: " + st.MetaFailed
+	case !st.Ready:
+		state = "not ready yet"
+	}
+	fmt.Fprintf(c.stdout, "rawblockd %s, instance %s: %s\n%s entries, %s leases, %s pins, %s pinned\n\n",
+		st.Version, st.Instance, state, count(st.Entries), count(st.Leases), count(st.Pins), size(st.PinnedBytes))
+	rows := [][]string{{"SLAB", "HEALTH", "DURABILITY", "ENGINE", "SLOT", "FREE", "RESERVED", "USED", "DELETING", "RETIRED", "QUARANTINED", "TOTAL", "DEVICE"}}
+	for _, s := range st.Slabs {
+		health, engine := s.Health, "-"
+		if s.Reason != "" {
+			health += " (" + s.Reason + ")"
+		}
+		if s.Engine != nil {
+			engine = s.Engine.Name
+			if !s.Engine.Direct {
+				engine += " (buffered)"
+			}
+		}
+		n := s.Slots
+		rows = append(rows, []string{
+			s.Name, health, s.Durability, engine, size(s.SlotSize), count(n.Free), count(n.Reserved), count(n.Used),
+			count(n.Deleting), count(n.Retired), count(n.Quarantined), count(n.Total), s.Device,
+		})
+	}
+	if err := c.table(rows); err != nil {
+		return err
+	}
+	fmt.Fprintln(c.stdout)
+	rows = [][]string{{"NAMESPACE", "ENTRIES", "SLOT BYTES", "QUOTA", "PINNED"}}
+	for _, n := range st.Namespaces {
+		name, quota := n.Name, "none"
+		if !n.Configured {
+			name += " (not configured, not served)"
+		}
+		if n.Quota > 0 {
+			quota = size(n.Quota)
+		}
+		rows = append(rows, []string{name, count(n.Entries), size(n.SlotBytes), quota, size(n.PinnedBytes)})
+	}
+	return c.table(rows)
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// stopWithin bounds a stop: a device that hangs must not hang it. Nothing
+// relies on a clean stop, so to leave early loses nothing but time at the next
+// start.
+const stopWithin = 10 * time.Second
+
+// stop ends requests, then closes everything in reverse order.
+func (d *daemon) stop() error {
+	ctx, cancel := context.WithTimeout(context.Background(), stopWithin)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- errors.Join(d.stopServing(ctx), d.close()) }()
+	select {
+	case err := <-done:
+		if err == nil {
+			d.log.Info("stopped")
+		}
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("stop: not all work ended within %v; what was acknowledged is safe, the next start recovers the rest", stopWithin)
+	}
+}
+
+// stopServing lets requests end. The last second belongs to what comes after.
+func (d *daemon) stopServing(ctx context.Context) error {
+	d.srv.SetStore(nil)
+	deadline, _ := ctx.Deadline()
+	ctx, cancel := context.WithDeadline(ctx, deadline.Add(-time.Second))
+	defer cancel()
+	var all sync.WaitGroup
+	errs := make(chan error, len(d.https))
+	for _, hs := range d.https {
+		all.Go(func() { errs <- shutDown(ctx, hs) })
+	}
+	all.Wait()
+	close(errs)
+	var err error
+	for e := range errs {
+		err = errors.Join(err, e)
+	}
+	d.serving.Wait()
+	return err
+}
+
+// shutDown cuts off the requests that do not end in time.
+func shutDown(ctx context.Context, hs *http.Server) error {
+	err := hs.Shutdown(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return hs.Close()
+	}
+	return err
+}
+
+// close closes what open opened, whatever of it there is.
+func (d *daemon) close() error {
+	var errs []error
+	step := func(what string, err error) {
+		if err != nil {
+			errs = append(errs, fmt.Errorf("close %s: %w", what, err))
+		}
+	}
+	if d.store != nil {
+		step("store", d.store.Close())
+	}
+	if d.meta != nil {
+		step("metadata", d.meta.Close())
+	}
+	if d.arena != nil {
+		step("stream buffers", d.arena.Close())
+	}
+	d.mu.Lock()
+	devices := d.devices
+	d.mu.Unlock()
+	for _, v := range devices {
+		if v.slab != nil {
+			step("slab "+v.name, v.slab.Close())
+		}
+		step("engine of "+v.name, v.engine.Close())
+		step("device of "+v.name, v.file.Close())
+	}
+	return errors.Join(errs...)
+}
