@@ -4,6 +4,7 @@ package meta
 
 import (
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -24,8 +25,9 @@ type camera struct {
 	h    *history
 	want func(n int, op errorfs.Op) (percents []int)
 
+	n atomic.Int64
+
 	mu     sync.Mutex
-	n      int     // +checklocks:mu
 	images []image // +checklocks:mu
 }
 
@@ -35,15 +37,19 @@ func (c *camera) MaybeError(op errorfs.Op) error {
 	if !isChange(op) {
 		return nil
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.n++
-	for _, p := range c.want(c.n, op) {
+	n := int(c.n.Add(1))
+	for _, p := range c.want(n, op) {
 		acked := c.h.acked.Load()
-		fs := clone(c.mem, p, uint64(c.n))
-		c.images = append(c.images, image{fs, acked, c.h.issued.Load(), op})
+		fs := clone(c.mem, p, uint64(n))
+		c.keep(image{fs, acked, c.h.issued.Load(), op})
 	}
 	return nil
+}
+
+func (c *camera) keep(img image) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.images = append(c.images, img)
 }
 
 // shots is what the camera took; its store is closed by now.

@@ -52,7 +52,9 @@
 // All methods of DB may be called from any goroutine, except Close, which must
 // be the last and run alone. A Batch belongs to one goroutine at a time.
 // Commit may block without an error while the disk is slow or hangs; the caller
-// bounds its own waiting. After metaFailed no method blocks on what failed.
+// bounds its own waiting. After metaFailed new calls answer at once, calls
+// under way come back, and Close does not block, save for a transfer that hangs
+// inside the kernel.
 // Options.Fatal runs once on whichever goroutine found the failure, perhaps
 // under locks of Pebble: it must neither block nor call the DB.
 //

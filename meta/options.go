@@ -60,15 +60,14 @@ func (o *Options) withDefaults() Options {
 // default: a torn end is cut off, damage before a synced offset refuses to open.
 func pebbleOptions(o Options, fs vfs.FS, fail *failure) *pebble.Options {
 	po := &pebble.Options{
-		FS:                          fs,
-		FormatMajorVersion:          FormatVersion,
-		CacheSize:                   o.CacheSize,
-		MemTableSize:                o.MemTableSize,
-		MemTableStopWritesThreshold: 4,
-		L0StopWritesThreshold:       l0Stop,
-		MaxOpenFiles:                maxOpenFiles,
-		Logger:                      pebbleLog{fail: fail, log: o.Log},
-		EventListener:               events(fail, o.Log),
+		FS:                    fs,
+		FormatMajorVersion:    FormatVersion,
+		CacheSize:             o.CacheSize,
+		MemTableSize:          o.MemTableSize,
+		L0StopWritesThreshold: l0Stop,
+		MaxOpenFiles:          maxOpenFiles,
+		Logger:                pebbleLog{fail: fail, log: o.Log},
+		EventListener:         events(fail, o.Log),
 		// The statistics only steer compactions that drop tombstones early; they
 		// cost a job that reads every table after each open.
 		DisableTableStats: true,
