@@ -396,7 +396,7 @@ func TestShrunkDeviceKeepsTheNewerInit(t *testing.T) {
 	small := simdev.New(simdev.Options{Size: 8 * mib})
 	old := mustInit(t, small, InitOptions{SlotSize: mib})
 	big := simdev.New(simdev.Options{Size: 16 * mib})
-	big.Poke(0, small.Peek(0, 8*mib))
+	big.Poke(mib, small.Peek(mib, 7*mib)) // its front copies were zeroed
 	mustInit(t, big, InitOptions{SlotSize: mib})
 	small.Poke(0, big.Peek(0, 8*mib))
 	if got, _, _, err := loadLabel(small); err == nil || got.Incarnation == old.Incarnation {
