@@ -114,7 +114,7 @@ func TestCrashDuringFirstOpenTwice(t *testing.T) {
 // always that of whole steps.
 func TestCrashAnywhere(t *testing.T) {
 	mem := vfs.NewCrashableMem()
-	h := &history{steps: 400}
+	h := &history{steps: 260}
 	c := &camera{mem: mem, h: h, want: func(n int, op errorfs.Op) []int {
 		plain := isFile(op, ".log") && !isKind(errorfs.OpCreate, errorfs.OpRename)(op)
 		switch {

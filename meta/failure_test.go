@@ -145,7 +145,7 @@ func refusesEverything(t *testing.T, db *DB) {
 // TestFaultsInAnyChange fails the k-th change of a run from its first open, for
 // every k that is not one of the many plain log writes, and for a sample of those.
 func TestFaultsInAnyChange(t *testing.T) {
-	const steps = 300
+	const steps = 160
 	rec := &recorder{}
 	db := mustOpen(t, errorfs.Wrap(vfs.NewCrashableMem(), rec))
 	if err := (&history{steps: steps}).run(db); err != nil {
