@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rawblockd/rawblockd/internal/simdev"
 	"github.com/rawblockd/rawblockd/ioengine"
@@ -395,6 +396,8 @@ func TestGrownDevice(t *testing.T) {
 func TestShrunkDeviceKeepsTheNewerInit(t *testing.T) {
 	small := simdev.New(simdev.Options{Size: 8 * mib})
 	old := mustInit(t, small, InitOptions{SlotSize: mib})
+	old.Epoch = uint64(time.Now().Add(-time.Hour).UnixMilli()) + 5 // made an hour ago, mounted five times
+	poke(small, 7*mib, old)
 	big := simdev.New(simdev.Options{Size: 16 * mib})
 	big.Poke(mib, small.Peek(mib, 7*mib)) // its front copies were zeroed
 	mustInit(t, big, InitOptions{SlotSize: mib})
