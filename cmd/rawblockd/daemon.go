@@ -13,7 +13,9 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/rawblockd/rawblockd/api"
@@ -36,8 +38,12 @@ type daemon struct {
 	srv       *server.Server
 	https     []*http.Server
 	serving   sync.WaitGroup
-	broken    chan error             // a listener failed; room for all
-	metaWhy   atomic.Pointer[string] // why the metadata failed; nil while it did not
+	broken    chan error // a listener failed; room for all
+
+	metaWhy    atomic.Pointer[string] // why the metadata failed; nil while it did not
+	metaFailed chan struct{}          // closed when metaWhy is set
+	metaFS     vfs.FS                 // nil: the disk
+	probeEvery time.Duration          // how often a failed metadata file system is tried again
 
 	mu sync.Mutex // devices: a status may come in while they are being opened
 	// +checklocks:mu
@@ -57,7 +63,10 @@ type device struct {
 }
 
 func newDaemon(cfg *config.Config, log *slog.Logger, notifySocket string) *daemon {
-	return &daemon{cfg: cfg, log: log, notify: notifySocket, broken: make(chan error, 3)}
+	return &daemon{
+		cfg: cfg, log: log, notify: notifySocket, broken: make(chan error, 3),
+		metaFailed: make(chan struct{}), probeEvery: probeEvery,
+	}
 }
 
 // run serves until ctx ends, then stops. prepare is called when the listeners
@@ -125,22 +134,7 @@ func (d *daemon) serve(name string, l net.Listener, h http.Handler) {
 	})
 }
 
-// honest answers /readyz with 503 once the metadata has failed: loads go on,
-// but nobody should be sent here to store.
-func (d *daemon) honest(h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		why := d.metaWhy.Load()
-		if why == nil || r.URL.Path != "/readyz" {
-			h.ServeHTTP(w, r)
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusServiceUnavailable)
-		_, _ = w.Write([]byte(`{"ready":false,"phase":"metadata_failed"}` + "\n")) // the code has said it
-	})
-}
-
-// wait returns when ctx ends or a listener fails.
+// wait returns when ctx ends, a listener fails, or a restart is due.
 func (d *daemon) wait(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -148,6 +142,8 @@ func (d *daemon) wait(ctx context.Context) error {
 		return nil
 	case err := <-d.broken:
 		return err
+	case <-d.metaFailed:
+		return d.outlast(ctx)
 	}
 }
 

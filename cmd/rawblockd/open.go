@@ -29,7 +29,7 @@ func (d *daemon) open(ctx context.Context) error {
 	}
 	for _, s := range d.cfg.Slabs {
 		if err := d.openSlab(s); err != nil {
-			return fmt.Errorf("slab %q: %w", s.Name, err)
+			return err
 		}
 	}
 	if err := d.openMeta(); err != nil {
@@ -49,10 +49,10 @@ func (d *daemon) open(ctx context.Context) error {
 func (d *daemon) openSlab(s config.Slab) error {
 	file, err := slab.OpenDevice(s.Device)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w; correct slabs.device, or make it: rawblockd init %s --size SIZE creates a file", err, s.Device)
+		return fmt.Errorf("slab %q: %w; correct slabs.device, or make it: rawblockd init %s --size SIZE creates a file", s.Name, err, s.Device)
 	}
 	if err != nil {
-		return err
+		return fmt.Errorf("slab %q: %w", s.Name, err)
 	}
 	v := &device{name: s.Name, file: file}
 	v.engine = ioengine.NewPread(file, ioengine.PreadOptions{Workers: s.Workers, InflightBytes: int64(s.InflightBytes)})
@@ -74,8 +74,7 @@ func (d *daemon) openSlab(s config.Slab) error {
 func (d *daemon) openMeta() error {
 	m := d.cfg.Meta
 	db, err := meta.Open(meta.Options{
-		Path: m.Path, CacheSize: int64(m.CacheSize), MinFree: int64(m.MinFree), Log: d.log,
-		Fatal: func(reason string) { d.metaWhy.CompareAndSwap(nil, &reason) },
+		Path: m.Path, FS: d.metaFS, CacheSize: int64(m.CacheSize), MinFree: int64(m.MinFree), Log: d.log, Fatal: d.metaFatal,
 	})
 	if errors.Is(err, meta.ErrHeld) {
 		return fmt.Errorf("meta.path: %w; stop that daemon, or change meta.path", err)

@@ -30,7 +30,7 @@ func (c *cli) rmVerb() *cobra.Command {
 			} else {
 				err = c.printStatuses(keys, res.Results, fmt.Sprintf("%d of %d removed", res.Removed, len(keys)))
 			}
-			return errors.Join(err, failedKeys("rm", statusesOf(res.Results), api.StatusOK, api.StatusMissing))
+			return errors.Join(err, failedKeys("rm", statusesOf(res.Results), api.StatusOK, api.StatusMissing, api.StatusDuplicate))
 		})
 	cmd.Flags().BoolVar(&force, "force", false, "remove keys that leases pin, too")
 	return cmd

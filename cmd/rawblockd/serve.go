@@ -29,6 +29,9 @@ func (c *cli) serveVerb() *cobra.Command {
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		changed := cmd.Flags().Changed
+		if o.config != "" && o.dev != "" {
+			return usagef("--config and --dev exclude each other: --dev brings its own configuration")
+		}
 		if changed("size") && o.dev == "" {
 			return usagef("--size is for --dev DIR; a device has its size")
 		}
@@ -44,7 +47,6 @@ func (c *cli) serveVerb() *cobra.Command {
 	f.StringVar(&o.http, "http", "", "host:port instead of listen.http (empty: off)")
 	f.StringVar(&o.admin, "admin", "", "host:port instead of listen.admin (empty: off)")
 	f.Var(&o.size, "size", "size of the slab that --dev makes on first use")
-	cmd.MarkFlagsMutuallyExclusive("config", "dev")
 	return cmd
 }
 
@@ -79,7 +81,12 @@ func (c *cli) serve(ctx context.Context, cfg *config.Config, o serveFlags, sized
 		prepare = func() error { return prepareDev(cfg, o, sized) }
 		ready = func() { c.printDev(d) }
 	}
-	if err := d.run(ctx, prepare, ready); err != nil {
+	err = d.run(ctx, prepare, ready)
+	if errors.Is(err, errRestart) {
+		log.Warn("restarting", "because", oneLine(err))
+		err = becomeNew() // does not return unless it fails
+	}
+	if err != nil {
 		return fmt.Errorf("serve: %w", oneLine(err))
 	}
 	return nil

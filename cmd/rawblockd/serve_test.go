@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/rawblockd/rawblockd/client"
+)
+
+func TestServeDev(t *testing.T) {
+	dir := shortDir(t)
+	// A start that was killed while it made the slab is no obstacle.
+	if err := os.WriteFile(filepath.Join(dir, "slab.img.new"), []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tcp := []string{"--http", "127.0.0.1:0", "--admin", "127.0.0.1:0"}
+	s := serve(t, append([]string{"--dev", dir, "--size", "64MiB"}, tcp...)...)
+	addr := "unix:" + filepath.Join(dir, "rawblockd.sock")
+	<-ready(t, s)
+	m := regexp.MustCompile(`http    (http://\S+)\n  admin   (http://\S+) `).FindStringSubmatch(s.out.String())
+	if m == nil || !strings.Contains(s.out.String(), "export RAWBLOCKD_ADDR="+addr) {
+		t.Fatalf("the hints are incomplete: %s", s.out)
+	}
+	if r := commandWith(t.Context(), "hello", "put", "k", "--addr", m[1]); r.code != exitOK {
+		t.Errorf("put over TCP: %+v", r)
+	}
+	if got := ok(t, "get", "k", "--addr", addr); got != "hello" {
+		t.Errorf("get over the socket: got %q", got)
+	}
+	for _, path := range []string{"/healthz", "/readyz", "/metrics", "/v1/status"} {
+		if code, body := fetch(t, m[2]+path); code != http.StatusOK {
+			t.Errorf("admin %s: got %d %s", path, code, body)
+		}
+	}
+	_, metrics := fetch(t, m[2]+"/metrics")
+	for _, want := range []string{
+		`rawblockd_engine_info{engine="pread",slab="dev",why="auto is pread`, `rawblockd_device_bytes_total{engine="pread",op="write",slab="dev"}`,
+		"go_goroutines", "process_open_fds", `rawblockd_slots{slab="dev",state="used"} 1`,
+	} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("metrics lack %s", want)
+		}
+	}
+	if r := command(t, "status", "--addr", m[1]); r.code != exitFailed || !strings.Contains(r.errors, "over TCP the status is on the admin listener: --addr http://127.0.0.1:9201") {
+		t.Errorf("status on the data listener: got %+v", r)
+	}
+	s.end()
+
+	s = serve(t, append([]string{"--dev", dir}, tcp...)...)
+	if got := ok(t, "get", "k", "--addr", addr); got != "hello" {
+		t.Errorf("after a restart: got %q", got)
+	}
+	s.end()
+	if r := command(t, append([]string{"serve", "--dev", dir, "--size", "128MiB"}, tcp...)...); r.code != exitFailed || !strings.Contains(r.errors, "--size 128MiB: ") || !strings.Contains(r.errors, "already with 64MiB") {
+		t.Errorf("another size: got %+v", r)
+	}
+}
+
+// ready returns a channel that closes when the hints of --dev are out.
+func ready(t *testing.T, s *serving) <-chan struct{} {
+	t.Helper()
+	w := newSignalWriter("curl --unix-socket")
+	_, _ = w.Write([]byte(s.out.String()))
+	return w.seen
+}
+
+func fetch(t *testing.T, url string) (int, string) {
+	t.Helper()
+	tr := &http.Transport{DisableKeepAlives: true}
+	resp, err := (&http.Client{Transport: tr}).Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(b)
+}
+
+func TestServiceManagerIsTold(t *testing.T) {
+	for _, name := range []string{filepath.Join(shortDir(t), "n"), "@rawblockd-test-" + filepath.Base(t.TempDir())} {
+		listen := strings.Replace(name, "@", "\x00", 1)
+		conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: listen, Net: "unixgram"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("NOTIFY_SOCKET", name)
+		s, _ := serveIn(t, shortDir(t))
+		s.end()
+		var got []string
+		for range 2 {
+			b := make([]byte, 64)
+			n, err := conn.Read(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, string(b[:n]))
+		}
+		if want := "READY=1 STOPPING=1"; strings.Join(got, " ") != want {
+			t.Errorf("%q: got %v, want %v", name, got, want)
+		}
+		_ = conn.Close()
+	}
+}
+
+func TestLogFormats(t *testing.T) {
+	dir := shortDir(t)
+	c := testConfig(t, dir)
+	c.Log.Format, c.Log.Level = "json", "warn"
+	path := write(t, c)
+	t.Setenv("RAWBLOCKD_LOG_LEVEL", "info")
+	ctx, cancel := context.WithCancel(t.Context())
+	w := newSignalWriter(`"msg":"serving"`)
+	code := make(chan int)
+	go func() { code <- run(ctx, []string{"serve", "--config", path}, strings.NewReader(""), io.Discard, w) }()
+	<-w.seen // the environment's level won, and the format is JSON
+	cancel()
+	if got := <-code; got != exitOK {
+		t.Errorf("exit code %d: %s", got, w)
+	}
+}
+
+// failing is a metadata disk that can be broken and mended.
+func failing() (vfs.FS, *atomic.Bool) {
+	broken := &atomic.Bool{}
+	return errorfs.Wrap(vfs.Default, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if broken.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+			return errors.New("the disk is gone")
+		}
+		return nil
+	})), broken
+}
+
+// TestMetadataFailure: changes are refused, loads go on, readiness is honest,
+// and when the disk is back the daemon asks to be started again.
+func TestMetadataFailure(t *testing.T) {
+	dir := shortDir(t)
+	c := testConfig(t, dir)
+	d := newDaemon(c, slog.New(slog.DiscardHandler), "")
+	fs, broken := failing()
+	d.metaFS, d.probeEvery = fs, 5*time.Millisecond
+	up, ended := make(chan struct{}), make(chan error, 1)
+	go func() {
+		ended <- d.run(context.Background(), func() error { return nil }, func() { close(up) })
+	}()
+	<-up
+	cl, err := client.New("unix:"+c.Listen.Unix, "default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	put := func(key string) error {
+		_, err := cl.Put(t.Context(), key, strings.NewReader("bytes"), 5, client.PutOptions{})
+		return err
+	}
+	if err := put("before"); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := cl.Ready(t.Context()); err != nil || !r.Ready {
+		t.Errorf("before: got %+v, %v", r, err)
+	}
+	broken.Store(true)
+	var refusal *client.Error
+	if err := put("during"); !errors.As(err, &refusal) || refusal.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("store during the failure: got %v, want 503", err)
+	}
+	<-d.metaFailed
+	if r, err := cl.Ready(t.Context()); err != nil || r.Ready || r.Phase != "metadata_failed" {
+		t.Errorf("during: got %+v, %v", r, err)
+	}
+	o, err := cl.Get(t.Context(), "before")
+	if err != nil {
+		t.Fatalf("load during the failure: %v", err)
+	}
+	if b, err := io.ReadAll(o.Body); err != nil || string(b) != "bytes" {
+		t.Errorf("load during the failure: got %q, %v", b, err)
+	}
+	_ = o.Body.Close()
+	select {
+	case err := <-ended:
+		t.Fatalf("ended while the disk was gone: %v", err)
+	default:
+	}
+	broken.Store(false)
+	if err := <-ended; !errors.Is(err, errRestart) {
+		t.Errorf("got %v, want a restart", err)
+	}
+
+	_, addr := serveIn(t, dir)
+	if got := ok(t, "get", "before", "--addr", addr); got != "bytes" {
+		t.Errorf("after the restart: got %q", got)
+	}
+	if r := command(t, "get", "during", "--addr", addr); r.code != exitFailed {
+		t.Errorf("a refused store is there after the restart: %+v", r)
+	}
+}
+
+func TestProbeWantsFreeSpace(t *testing.T) {
+	c := testConfig(t, shortDir(t))
+	d := newDaemon(c, slog.New(slog.DiscardHandler), "")
+	if err := os.MkdirAll(c.Meta.Path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.probeMeta(); err != nil {
+		t.Errorf("a good disk: %v", err)
+	}
+	c.Meta.MinFree = 1 << 60
+	if err := d.probeMeta(); err == nil || !strings.Contains(err.Error(), "meta.min_free is") {
+		t.Errorf("a full disk: got %v", err)
+	}
+}
