@@ -322,3 +322,29 @@ func TestList(t *testing.T) {
 		t.Errorf("bad cursor: %v", err)
 	}
 }
+
+// Stored asserts what it says, unlike a lookup.
+func TestStored(t *testing.T) {
+	r := newRig(t)
+	r.mustStore(10, "a")
+	for key, want := range map[string]Status{"a": Exists, "b": Missing, "": InvalidKey} {
+		if got, err := r.s.Stored(context.Background(), ns, key); got != want || err != nil {
+			t.Errorf("%q: got %v %v, want %v", key, got, err, want)
+		}
+	}
+	r.commitsBroken(t)
+	if got, _ := r.s.Stored(context.Background(), ns, "c"); got != Unavailable {
+		t.Errorf("of an entry whose commit failed: %v", got)
+	}
+}
+
+// commitsBroken publishes "c" as an entry whose commit fails, at the moment
+// between publication and failure.
+func (r *rig) commitsBroken(t *testing.T) {
+	t.Helper()
+	r.mustStore(10, "c")
+	r.s.commits.mu.Lock()
+	r.s.commits.tail++
+	r.s.commits.failed = ErrUnavailable
+	r.s.commits.mu.Unlock()
+}

@@ -74,7 +74,8 @@ func newCommitter(s *Store) *committer {
 }
 
 // enqueue queues a group and returns its position. The caller holds the pin
-// lock, in the section in which it changed the index.
+// lock, in the section in which it changed the index; an empty group only asks
+// for a sync.
 func (c *committer) enqueue(g group) uint64 {
 	c.mu.Lock()
 	c.tail++
@@ -176,7 +177,7 @@ func (c *committer) commit(groups []group) {
 	start := time.Now()
 	err := c.broken()
 	if err == nil {
-		err = c.s.o.Meta.Commit(batch, syncNow)
+		err = c.write(batch, syncNow)
 	}
 	c.s.metrics.commit.Observe(time.Since(start).Seconds())
 	if err != nil {
@@ -198,6 +199,14 @@ func (c *committer) commit(groups []group) {
 	if needSync {
 		c.advance(last)
 	}
+}
+
+// write commits a batch. One without rows is a request for a sync.
+func (c *committer) write(b *meta.Batch, sync bool) error {
+	if b.Len() == 0 && sync {
+		return c.s.o.Meta.Sync()
+	}
+	return c.s.o.Meta.Commit(b, sync)
 }
 
 // mutatedSync weakens the sync as the mutants H2 and H3 want it.
@@ -277,12 +286,11 @@ func (c *committer) fail(groups []group, cause error) {
 	c.mu.Unlock()
 }
 
-// syncTarget returns the position a background sync would reach, and whether
-// there is anything for it to do.
-func (c *committer) syncTarget() (pos uint64, dirty bool) {
+// reached returns the position up to which Pebble has the groups.
+func (c *committer) reached() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.written, c.written > c.durable && c.failed == nil
+	return c.written
 }
 
 // settle lets the slots of durably deleted entries go: to the free list in one

@@ -19,7 +19,7 @@ func (s *Store) mayQuarantine(v, pending int) bool {
 func (s *Store) condemn(it *loadItem, reason string, limited bool) {
 	h := s.lock(lockCondemn)
 	defer s.unlock(h)
-	if s.x.gen[it.head] != it.gen || limited && !s.mayQuarantine(it.vol, 0) {
+	if s.x.gen[it.head] != it.Gen || limited && !s.mayQuarantine(it.vol, 0) {
 		return
 	}
 	s.detachLocked(it.head, condemn)

@@ -37,7 +37,6 @@ type Loading struct {
 type loadItem struct {
 	LoadItem
 	head  id
-	gen   uint64
 	vol   int
 	pay   slab.Payload
 	ready bool // guarded by Loading.mu
@@ -49,6 +48,7 @@ type LoadItem struct {
 	Key    string
 	Status Status
 	Bytes  int64         // stored length
+	Gen    uint64        // tells this entry from any other that the key ever had
 	Buf    *ioengine.Buf // the verified bytes, nil unless Status is OK; whoever got it releases it
 	Err    error         // detail of an io_error
 }
@@ -86,15 +86,15 @@ func (l *Loading) capture(sp *space, keys []string) {
 		it := &backing[i]
 		l.items[i] = it
 		r := s.hitLocked(ds[i], valid[i], now)
-		it.Status, it.Bytes, it.head = r.Status, r.Bytes, none
+		it.Status, it.Bytes, it.Gen, it.head = r.Status, r.Bytes, r.Gen, none
 		if r.Status == OK {
 			head, _ := s.x.find(ds[i])
 			if s.x.refs[head] == ^uint16(0) {
 				it.Status = Busy
 			} else {
 				s.x.refs[head]++
-				it.head, it.gen = head, s.x.gen[head]
-				it.pay = slab.Payload{Len: r.Bytes, Gen: it.gen, Sum: s.x.sum[head]}
+				it.head = head
+				it.pay = slab.Payload{Len: r.Bytes, Gen: r.Gen, Sum: s.x.sum[head]}
 				chain = s.x.chain(chain, head)
 			}
 		}
@@ -270,7 +270,7 @@ func (s *Store) judge(it *loadItem, err error) Status {
 	if err == nil {
 		// The reference keeps the slots: another generation here means that they
 		// were given away all the same, and then nothing in them may be served.
-		if g := atomic.LoadUint64(&s.x.gen[it.head]); g != it.gen && g != 0 {
+		if g := atomic.LoadUint64(&s.x.gen[it.head]); g != it.Gen && g != 0 {
 			s.metrics.generationChanged.Inc()
 			return Missing
 		}

@@ -79,5 +79,35 @@ func (s *Store) hitLocked(d digest, valid bool, now int64) KeyResult {
 	case s.x.dead(h, now):
 		return KeyResult{Status: Expired}
 	}
-	return KeyResult{Status: OK, Bytes: int64(s.x.length[h])}
+	return KeyResult{Status: OK, Bytes: int64(s.x.length[h]), Gen: s.x.gen[h]}
+}
+
+// Stored tells whether key is stored, and asserts it: Exists is answered only
+// once the entry is durable, as a store of the key would answer. Expired and
+// missing keys are Missing.
+func (s *Store) Stored(ctx context.Context, ns, key string) (Status, error) {
+	sp, err := s.space(ns)
+	if err != nil {
+		return Missing, err
+	}
+	if err := s.begin(); err != nil {
+		return Missing, err
+	}
+	defer s.work.Done()
+	ds, valid := s.digests(sp, []string{key})
+	h := s.lock(lockLookup)
+	r := s.hitLocked(ds[0], valid[0], s.nowMS())
+	pos := s.commits.position()
+	s.unlock(h)
+	switch {
+	case r.Status == InvalidKey:
+		return InvalidKey, nil
+	case r.Status != OK:
+		return Missing, nil
+	case s.anySync(sp):
+		if err := s.commits.wait(ctx, pos); err != nil {
+			return turned(err), nil
+		}
+	}
+	return Exists, nil
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
 )
 
 // C34, H38: two batches of the same keys in opposite order, at once, over and

@@ -4,23 +4,22 @@ package store
 
 import "time"
 
-// syncLoop makes relaxed changes durable every SyncInterval, or at once when a
-// store found too few free slots. It sleeps while there is nothing to do.
+// syncLoop makes relaxed changes durable every SyncInterval.
 func (s *Store) syncLoop() {
 	defer s.loops.Done()
+	if !s.anyRelaxed() {
+		return
+	}
 	t := time.NewTicker(s.o.SyncInterval)
 	defer t.Stop()
-	if !s.anyRelaxed() {
-		t.Stop()
-	}
+	synced := uint64(0)
 	for {
 		select {
 		case <-s.stop:
 			return
 		case <-t.C:
-		case <-s.kick:
+			synced = s.syncSince(synced)
 		}
-		s.syncOnce()
 	}
 }
 
@@ -33,19 +32,20 @@ func (s *Store) anyRelaxed() bool {
 	return false
 }
 
-// syncOnce flushes the relaxed slabs, then syncs the log, then frees what was
-// removed before.
-func (s *Store) syncOnce() {
-	pos, dirty := s.commits.syncTarget()
-	if !dirty {
-		return
+// syncSince flushes the relaxed slabs, then syncs the log, if anything was
+// written after position last; it returns the position that is now safe.
+func (s *Store) syncSince(last uint64) uint64 {
+	pos := s.commits.reached()
+	if pos == last || s.commits.broken() != nil {
+		return last
 	}
 	s.flushRelaxed()
 	if err := s.o.Meta.Sync(); err != nil {
 		s.commits.fail(nil, err)
-		return
+		return last
 	}
 	s.commits.advance(pos)
+	return pos
 }
 
 // flushRelaxed flushes every relaxed slab, side by side, and waits at most one
@@ -97,10 +97,7 @@ func (s *Store) finalSync() error {
 	if err := s.commits.broken(); err != nil {
 		return err
 	}
-	pos, dirty := s.commits.syncTarget()
-	if !dirty {
-		return nil
-	}
+	pos := s.commits.reached()
 	if err := s.o.Meta.Sync(); err != nil {
 		return err
 	}
@@ -108,10 +105,10 @@ func (s *Store) finalSync() error {
 	return nil
 }
 
-// reclaim asks for a sync now and waits for it, if removed slots wait for one.
-// It tells whether it is worth another try.
+// reclaim waits until what was removed before is durable and its slots are free.
+// In relaxed mode it has the log synced for that at once. It tells whether it is
+// worth another try.
 func (s *Store) reclaim(st *Storing) bool {
-	pos := s.commits.position()
 	pending := false
 	for _, v := range st.ns.volumes {
 		pending = pending || s.volumes[v].slab.Counts().Deleting > 0
@@ -119,9 +116,5 @@ func (s *Store) reclaim(st *Storing) bool {
 	if !pending {
 		return false
 	}
-	select {
-	case s.kick <- struct{}{}:
-	default:
-	}
-	return s.commits.wait(st.ctx, pos) == nil
+	return s.commits.wait(st.ctx, s.commits.enqueue(group{sync: true})) == nil
 }

@@ -43,5 +43,6 @@ func (s Status) String() string {
 // KeyResult is the answer for one key.
 type KeyResult struct {
 	Status Status
-	Bytes  int64 // stored length, for hits
+	Bytes  int64  // stored length, for hits
+	Gen    uint64 // for hits: tells this entry from any other that the key ever had
 }

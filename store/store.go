@@ -59,7 +59,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s := &Store{
 		o: o, hash: newHasher(), byName: map[string]*space{}, metrics: newMetrics(), claims: map[digest]*claim{},
 		leases: newLeaseTable(), stop: make(chan struct{}), commitd: make(chan struct{}),
-		kick: make(chan struct{}, 1), expire: make(chan struct{}, 1),
+		expire: make(chan struct{}, 1),
 	}
 	s.commits = newCommitter(s)
 	if err := s.attach(); err != nil {
