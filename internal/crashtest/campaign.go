@@ -19,10 +19,12 @@ type Config struct {
 	Seed       uint64 // of the first run; the next ones count up
 	Point      uint64 // only this hook of only this seed; 0: all
 	Relaxed    bool
-	FaultShare int  // percentage of runs with a fault of Pebble's files
-	LogFaults  bool // only those of the log, which every commit meets
-	Stride     int  // one hook in so many is a crash
-	MaxFinding int  // the campaign ends after so many
+	FaultShare int    // percentage of runs with a fault of Pebble's files
+	LogFaults  bool   // only those of the log, which every commit meets
+	Fault      string // only this one
+	Faulty     int64  // runs that must have hit their fault, at least
+	Stride     int    // one hook in so many is a crash
+	MaxFinding int    // the campaign ends after so many
 	Log        io.Writer
 	Progress   func(points int64) // after each point; may be nil
 	// Hang is how long one run may take before the campaign ends the process
@@ -34,7 +36,7 @@ type Config struct {
 func (c *Config) faults() []fault {
 	var out []fault
 	for _, f := range faults() {
-		if !c.LogFaults || !f.rare {
+		if (!c.LogFaults || !f.rare) && (c.Fault == "" || c.Fault == f.name) {
 			out = append(out, f)
 		}
 	}
@@ -113,7 +115,8 @@ func Run(cfg Config) (Report, error) {
 func (c *campaign) next() (uint64, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	over := c.report.Points >= c.cfg.Points || c.report.Findings() >= int64(c.cfg.MaxFinding) || c.err != nil
+	enough := c.report.Points >= c.cfg.Points && c.report.Faulty >= c.cfg.Faulty
+	over := enough || c.report.Findings() >= int64(c.cfg.MaxFinding) || c.err != nil
 	if over || c.cfg.Point > 0 && c.seeds > 0 {
 		return 0, false
 	}

@@ -71,32 +71,33 @@ func (j *judge) observe(o observation) *finding {
 	switch o.status {
 	case foundHit:
 		if o.version < 0 {
-			return findingf(kindWrong, "key %q: %s; %s", j.key.name.key, o.text, j.describe())
+			return findingf(kindWrong, "key %q: %s; %s", j.key.name, o.text, j.describe())
 		}
 		return j.hit(o.version)
 	case foundCorrupt:
 		if j.relaxed && j.crashed {
 			return nil // the second wall: a store of the lost interval
 		}
-		return findingf(kindWrong, "key %q: answered corrupt on a device that keeps its promises; %s", j.key.name.key, j.describe())
+		return findingf(kindWrong, "key %q: answered corrupt on a device that keeps its promises; %s", j.key.name, j.describe())
 	case foundSome:
 		return j.some()
 	case foundError:
 		if j.faulty && j.absent() == nil {
 			return nil
 		}
-		return findingf(kindBroken, "key %q: load answered %s; %s", j.key.name.key, o.text, j.describe())
+		return findingf(kindBroken, "key %q: load answered %s; %s", j.key.name, o.text, j.describe())
 	}
 	return j.absent()
 }
 
 // counts reports whether the state that e asserts must be in force for the
-// observer.
+// observer. In relaxed mode an acknowledged change is unresolved until the next
+// background sync: a crash may undo it, and a failed metadata store unserves it.
 func (j *judge) counts(e *event) bool {
 	if e.end == 0 || e.end >= j.begin {
 		return false
 	}
-	return !j.crashed || !j.relaxed || e.sealed
+	return !j.relaxed || e.sealed || !j.crashed && !j.faulty
 }
 
 // hit judges a right payload of version v.
@@ -108,13 +109,13 @@ func (j *judge) hit(v int) *finding {
 		}
 	}
 	if s == nil {
-		return findingf(kindResurrected, "key %q: version %d came back though it was ended long ago; %s", j.key.name.key, v, j.describe())
+		return findingf(kindResurrected, "key %q: version %d came back though it was ended long ago; %s", j.key.name, v, j.describe())
 	}
 	if s.outcome == refused || s.outcome == held {
-		return findingf(kindPhantom, "key %q: version %d was refused and is there; %s", j.key.name.key, v, j.describe())
+		return findingf(kindPhantom, "key %q: version %d was refused and is there; %s", j.key.name, v, j.describe())
 	}
 	if s.expireTo > 0 && s.expireTo < j.since && (j.crashed || !j.key.pinned) {
-		return findingf(kindResurrected, "key %q: version %d expired at %d and is served at %d; %s", j.key.name.key, v, s.expireTo, j.now, j.describe())
+		return findingf(kindResurrected, "key %q: version %d expired at %d and is served at %d; %s", j.key.name, v, s.expireTo, j.now, j.describe())
 	}
 	for i := range j.key.events {
 		x := &j.key.events[i]
@@ -122,10 +123,10 @@ func (j *judge) hit(v int) *finding {
 			continue
 		}
 		if x.kind == evRemove && (x.outcome == done || x.outcome == held) {
-			return findingf(kindResurrected, "key %q: version %d is there after an acknowledged remove; %s", j.key.name.key, v, j.describe())
+			return findingf(kindResurrected, "key %q: version %d is there after an acknowledged remove; %s", j.key.name, v, j.describe())
 		}
 		if x.kind == evStore && x.outcome == done {
-			return findingf(kindResurrected, "key %q: version %d is there after version %d was acknowledged; %s", j.key.name.key, v, x.version, j.describe())
+			return findingf(kindResurrected, "key %q: version %d is there after version %d was acknowledged; %s", j.key.name, v, x.version, j.describe())
 		}
 	}
 	return nil
@@ -138,7 +139,7 @@ func (j *judge) some() *finding {
 			return nil
 		}
 	}
-	return findingf(kindResurrected, "key %q: a lookup hits, no version can be there; %s", j.key.name.key, j.describe())
+	return findingf(kindResurrected, "key %q: a lookup hits, no version can be there; %s", j.key.name, j.describe())
 }
 
 // absent judges the answer that there is no such key.
@@ -149,7 +150,7 @@ func (j *judge) absent() *finding {
 			continue
 		}
 		if !j.mayHaveEnded(p) {
-			return findingf(kindLost, "key %q: absent, though version %d was acknowledged (%s); %s", j.key.name.key, p.version, p.outcome, j.describe())
+			return findingf(kindLost, "key %q: absent, though version %d was acknowledged (%s); %s", j.key.name, p.version, p.outcome, j.describe())
 		}
 	}
 	return nil

@@ -139,9 +139,7 @@ func TestPrune(t *testing.T) {
 		m.end([]int{0}, events, []answer{{outcome: done}}, 0)
 	}
 	late := m.begin(evRemove, []int{0}, nil, 0)
-	m.mu.Lock()
-	s := m.snapshotLocked()
-	m.mu.Unlock()
+	s := m.freeze(func() {})
 	if n := len(s.keys[0].events); n > 9 {
 		t.Errorf("%d events kept, want at most 9", n)
 	}

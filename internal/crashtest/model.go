@@ -10,6 +10,9 @@ import (
 // keyName is one key of one namespace.
 type keyName struct{ ns, key string }
 
+// String is short: some keys are long only to fill memtables.
+func (n keyName) String() string { return n.ns + "/" + n.key[:min(len(n.key), 8)] }
+
 // eventKind says what an event did or asserted.
 type eventKind uint8
 
@@ -71,7 +74,6 @@ type snapshot struct {
 	keys          []keySnapshot
 	maxGeneration uint64
 	inited        bool // the label was acknowledged
-	served        bool // a store was open on it once
 }
 
 // keySnapshot is one key of a snapshot.
@@ -84,9 +86,9 @@ type keySnapshot struct {
 
 // model records what was asked and what was answered.
 type model struct {
-	relaxed bool
-
 	mu sync.Mutex
+	// +checklocks:mu
+	relaxed bool
 	// +checklocks:mu
 	tick uint64
 	// +checklocks:mu
@@ -97,8 +99,6 @@ type model struct {
 	maxGeneration uint64
 	// +checklocks:mu
 	inited bool
-	// +checklocks:mu
-	served bool
 }
 
 func newModel(names []keyName, relaxed bool, now int64) *model {
@@ -180,7 +180,7 @@ func (m *model) seen(keys []int, begin instant, found []observation, faulty bool
 	for i, k := range keys {
 		h := m.keys[k]
 		h.watchers--
-		j := judge{key: h.copy(), begin: begin.tick, end: m.tick, since: begin.now, now: m.now, faulty: faulty}
+		j := judge{key: h.copy(), begin: begin.tick, end: m.tick, since: begin.now, now: m.now, relaxed: m.relaxed, faulty: faulty}
 		if f := j.observe(found[i]); f != nil {
 			out = append(out, *f)
 		}
@@ -229,12 +229,38 @@ func (h *history) copy() keySnapshot {
 	return s
 }
 
+// freeze copies the model and lets take do its part in the same instant. Take
+// must not call the model.
+func (m *model) freeze(take func()) snapshot {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	take()
+	return m.snapshotLocked()
+}
+
+// recovered judges what the first loads after a crash answered.
+func (m *model) recovered(found []observation) []finding {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var out []finding
+	for i, h := range m.keys {
+		j := judge{
+			key: h.copy(), begin: m.tick + 1, end: m.tick + 1, since: m.now, now: m.now,
+			crashed: true, relaxed: m.relaxed,
+		}
+		if f := j.observe(found[i]); f != nil {
+			out = append(out, *f)
+		}
+	}
+	return out
+}
+
 // snapshotLocked copies the model.
 // +checklocks:m.mu
 func (m *model) snapshotLocked() snapshot {
 	s := snapshot{
 		tick: m.tick, now: m.now, keys: make([]keySnapshot, len(m.keys)),
-		maxGeneration: m.maxGeneration, inited: m.inited, served: m.served,
+		maxGeneration: m.maxGeneration, inited: m.inited,
 	}
 	for i, h := range m.keys {
 		s.keys[i] = h.copy()
@@ -267,11 +293,11 @@ func (m *model) generation(g uint64) {
 	m.maxGeneration = max(m.maxGeneration, g)
 }
 
-// set changes a flag of the run.
-func (m *model) set(f func(m *model)) {
+// acknowledgeInit records that the label was written and said to be.
+func (m *model) acknowledgeInit() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	f(m)
+	m.inited = true
 }
 
 // clock returns the run's time in Unix milliseconds.
@@ -321,7 +347,7 @@ func (m *model) versionsOf(key int) []version {
 func revive(s snapshot, relaxed bool) *model {
 	m := &model{
 		relaxed: relaxed, now: s.now, tick: s.tick + 1,
-		maxGeneration: s.maxGeneration, inited: s.inited, served: s.served,
+		maxGeneration: s.maxGeneration, inited: s.inited,
 	}
 	for i := range s.keys {
 		k := &s.keys[i]

@@ -92,13 +92,16 @@ func (r *run) round(number int) bool {
 		if err := initDevice(o, false); err != nil {
 			return r.stop(t, kindBroken, "init: %v", err)
 		}
-		r.model.set(func(m *model) { m.inited = true })
+		r.model.acknowledgeInit()
 	}
 	n, err := openNode(o)
 	if err != nil {
 		return r.stop(t, kindBroken, "open in round %d: %v", number, err)
 	}
 	if r.crash != nil && !r.settle(t, n) {
+		if err := n.close(); err != nil {
+			return r.stop(t, kindBroken, "stop after a finding: %v", err)
+		}
 		return false
 	}
 	last := number == r.setup.rounds-1
@@ -116,18 +119,12 @@ func (r *run) settle(t *timeline, n *node) bool {
 	if err != nil {
 		return r.stop(t, kindBroken, "after recovery: %v", err)
 	}
-	ok := true
-	r.model.mu.Lock()
-	for i, h := range r.model.keys {
-		j := judge{key: h.copy(), begin: r.model.tick + 1, end: r.model.tick + 1, since: r.model.now, now: r.model.now, crashed: true, relaxed: r.setup.relaxed}
-		if f := j.observe(found[i]); f != nil {
-			r.report(r.crash, *f)
-			ok = false
-		}
+	findings := r.model.recovered(found)
+	for _, f := range findings {
+		r.report(r.crash, f)
 	}
-	r.model.mu.Unlock()
 	r.model.collapse(found)
-	return ok
+	return len(findings) == 0
 }
 
 // work lets the actors loose and waits for them.
@@ -146,13 +143,17 @@ func (r *run) work(t *timeline, n *node) {
 // end closes the round: it goes on from a crash if there was one, else it stops
 // the daemon cleanly.
 func (r *run) end(t *timeline, n *node) bool {
-	if t.faulty.Load() {
-		r.faulty = true
-		// A daemon whose metadata store has failed cannot stop cleanly.
+	tick := r.model.ticks()
+	if t.faulty.Load() && r.rng.IntN(2) == 0 {
 		t.abandon(t.cut(r.base+t.hooks.Load()+1, "after the fault"))
 	}
-	tick := r.model.ticks()
 	err := n.close()
+	if t.faulty.Load() {
+		// A daemon whose metadata store has failed cannot stop cleanly; it may
+		// have failed in the stop itself.
+		r.faulty = true
+		t.abandon(t.cut(r.base+t.hooks.Load()+1, "after the fault"))
+	}
 	r.base += t.hooks.Load() + 1
 	if p := t.abandoned.Load(); p != nil {
 		r.crash, r.mem, r.model, r.verify = p, p.disk, revive(p.model, r.setup.relaxed), p.verify

@@ -92,6 +92,3 @@ func (s *setup) drawFault(rng *rand.Rand, all []fault) (long int) {
 	s.fault.after = rng.IntN(25)
 	return 5
 }
-
-// slots returns how many slots a payload takes.
-func (s *setup) slots(length int64) int { return int((length + s.slotSize - 1) / s.slotSize) }

@@ -86,10 +86,9 @@ func (t *timeline) cut(n uint64, where string) point {
 	// the first wall has to hold alone, in relaxed mode too, unless a power loss
 	// came before.
 	p.verify = t.setup.relaxed && (t.verify || p.percent < 100)
-	t.model.mu.Lock()
-	defer t.model.mu.Unlock()
-	p.disk = t.mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: p.percent, RNG: rng})
-	p.model = t.model.snapshotLocked()
+	p.model = t.model.freeze(func() {
+		p.disk = t.mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: p.percent, RNG: rng})
+	})
 	return p
 }
 

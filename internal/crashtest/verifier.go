@@ -215,10 +215,10 @@ func (c *checking) goOn() {
 	for i, o := range again {
 		switch was := c.found[i]; {
 		case o.status == foundHit && o.version < 0:
-			c.bad(kindWrong, "key %q after a store of %q: %s", names[i].key, names[target].key, o.text)
+			c.bad(kindWrong, "key %q after a store of %q: %s", names[i], names[target], o.text)
 		case was.status == foundCorrupt && o.status == foundNothing:
 		case o.status != was.status || o.version != was.version:
-			c.bad(kindLost, "key %q was %+v and is %+v after a store of %q", names[i].key, was, o, names[target].key)
+			c.bad(kindLost, "key %q was %+v and is %+v after a store of %q", names[i], was, o, names[target])
 		}
 	}
 	if low := c.lowest.Load(); low <= c.p.model.maxGeneration {
@@ -231,7 +231,7 @@ func (c *checking) removeKey(k int) {
 	name := c.p.setup.names[k]
 	r, err := c.node.store.Remove(context.Background(), name.ns, []string{name.key}, false)
 	if err != nil || r.Results[0].Status != store.OK {
-		c.bad(kindBroken, "remove of %q after recovery: %v %v", name.key, r.Results, err)
+		c.bad(kindBroken, "remove of %q after recovery: %v %v", name, r.Results, err)
 		return
 	}
 	c.found[k] = observation{status: foundNothing, version: -1}
@@ -243,7 +243,7 @@ func (c *checking) storeKey(k int, length int64) bool {
 	v := version{length, payloadSeed(key.name, len(key.versions))}
 	status, err := c.put(key.name, v)
 	if err != nil || status != store.OK {
-		c.bad(kindBroken, "store of %q, %d bytes, after recovery: %v %v; states %+v", key.name.key, length, status, err, c.node.slab.Counts())
+		c.bad(kindBroken, "store of %q, %d bytes, after recovery: %v %v; states %+v", key.name, length, status, err, c.node.slab.Counts())
 		return false
 	}
 	key.versions = append(key.versions[:len(key.versions):len(key.versions)], v)
