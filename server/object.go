@@ -3,6 +3,7 @@
 package server
 
 import (
+	"cmp"
 	"net/http"
 	"strconv"
 
@@ -40,6 +41,12 @@ func (s *Server) put(x *exchange, r *http.Request) error {
 	}
 	ctx, cancel := s.within(x, r, deadline)
 	defer cancel()
+	if x.body.waits && !opts.Overwrite {
+		// The client asked before it sends: what is stored already need not be sent.
+		if now, err := st.Stored(ctx, ns, key); err != nil || now == store.Exists {
+			return cmp.Or(err, error(api.StatusProblem(word(now), "")))
+		}
+	}
 	batch, err := st.BeginStore(ctx, ns, opts)
 	if err != nil {
 		return err
@@ -107,7 +114,7 @@ func (s *Server) get(x *exchange, r *http.Request) error {
 		return api.StatusProblem(word(item.Status), explain(item.Err))
 	}
 	defer item.Buf.Release()
-	x.describe(item.Bytes)
+	x.describe(item.Bytes, item.Gen)
 	x.WriteHeader(http.StatusOK)
 	return payload(x, item.Buf)
 }
@@ -137,13 +144,16 @@ func (s *Server) head(x *exchange, r *http.Request) error {
 	if res.Status != store.OK {
 		return api.StatusProblem(word(res.Status), "")
 	}
-	x.describe(res.Bytes)
+	x.describe(res.Bytes, res.Gen)
 	x.WriteHeader(http.StatusOK)
 	return nil
 }
 
-func (x *exchange) describe(bytes int64) {
+// describe sets the headers of an object. Its ETag is its generation, which no
+// two entries ever share.
+func (x *exchange) describe(bytes int64, gen uint64) {
 	h := x.Header()
+	h.Set("ETag", `"`+strconv.FormatUint(gen, 16)+`"`)
 	h.Set("Content-Type", api.MediaOctets)
 	h.Set("Content-Length", strconv.FormatInt(bytes, 10))
 }

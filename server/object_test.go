@@ -46,9 +46,13 @@ func TestObjectLife(t *testing.T) {
 			if len(head.body) != 0 || head.header.Get("Content-Length") != strconv.Itoa(c.size) {
 				t.Errorf("HEAD: got %d bytes, header %v", len(head.body), head.header)
 			}
+			tag := got.header.Get("ETag")
+			if tag == "" || head.header.Get("ETag") != tag {
+				t.Errorf("ETag: GET %q, HEAD %q", tag, head.header.Get("ETag"))
+			}
 			do(t, tcp, "PUT", path+"?overwrite=true", bytes.NewReader(data("y", c.size))).ok(t)
-			if got := do(t, tcp, "GET", path, nil).ok(t); !bytes.Equal(got.body, data("y", c.size)) {
-				t.Error("other bytes than overwritten")
+			if got := do(t, tcp, "GET", path, nil).ok(t); !bytes.Equal(got.body, data("y", c.size)) || got.header.Get("ETag") == tag {
+				t.Errorf("other bytes than overwritten, or the old ETag %q", tag)
 			}
 			do(t, tcp, "DELETE", path, nil).ok(t)
 			do(t, tcp, "DELETE", path, nil).want(t, 404, "missing", "")
@@ -208,6 +212,9 @@ func TestExpectContinue(t *testing.T) {
 	if got := conn.answer().ok(t); string(got.body) != "abc" {
 		t.Errorf("got %q", got.body)
 	}
+	// What is stored already need not be sent again.
+	conn.write("PUT /v1/kv/default/k HTTP/1.1\r\n" + expect)
+	conn.answer().want(t, 409, "exists", "")
 }
 
 // A body that is shorter than declared leaves nothing behind, whether the
