@@ -23,6 +23,7 @@ type actor struct {
 	rng    *rand.Rand
 	leases []lease
 	report func(f finding)
+	tally  func(op, word string)
 }
 
 // lease is one that the actor has not given back.
@@ -168,6 +169,7 @@ func (a *actor) send(ctx context.Context, cancel func(), batch []int, events []*
 		return answers
 	}
 	for i := range results {
+		a.tally("store", results[i].Status.String())
 		answers[i] = answer{storeOutcome(results[i]), fmt.Sprintf("%v (%v)", results[i].Status, results[i].Err)}
 	}
 	return answers
@@ -199,6 +201,7 @@ func (a *actor) remove() {
 	for i := range answers {
 		answers[i] = answer{unknown, fmt.Sprint(err)}
 		if err == nil {
+			a.tally("remove", r.Results[i].Status.String())
 			answers[i] = answer{removeOutcome(r.Results[i].Status), r.Results[i].Status.String()}
 		}
 	}
@@ -222,6 +225,9 @@ func (a *actor) load() {
 	batch := a.pick()
 	begin := a.model.look(batch)
 	found, err := load(a.node, a.names(batch), func(i int) []version { return a.model.versionsOf(batch[i]) })
+	for _, o := range found {
+		a.tally("load", [...]string{"missing", "ok", "ok", "corrupt", "error"}[o.status])
+	}
 	a.judge(batch, begin, found, err)
 }
 

@@ -52,6 +52,8 @@ type Report struct {
 	Faulty  int64 // runs whose fault was hit
 	Found   map[string]int64
 	First   string // the first finding
+
+	Answers map[string]int64 // of the living store, by operation and status
 }
 
 // Findings returns the number of findings of all kinds.
@@ -97,7 +99,7 @@ type campaign struct {
 // Run carries a campaign out.
 func Run(cfg Config) (Report, error) {
 	c := &campaign{cfg: cfg, points: make(chan point, 2)}
-	c.report = Report{Relaxed: cfg.Relaxed, Found: make(map[string]int64)}
+	c.report = Report{Relaxed: cfg.Relaxed, Found: make(map[string]int64), Answers: make(map[string]int64)}
 	var runners, verifiers sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		runners.Go(c.runs)
@@ -156,6 +158,11 @@ func (c *campaign) run(seed uint64, buffers *ioengine.Arena) error {
 		},
 		take:   func(p point) { c.points <- p },
 		report: func(p *point, f finding) { c.found(p, f) },
+		tally: func(op, word string) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.report.Answers[op+" "+word]++
+		},
 	}
 	err := r.do()
 	c.mu.Lock()

@@ -43,8 +43,20 @@ func TestCampaign(t *testing.T) {
 		if report.Findings() > 0 {
 			t.Errorf("the campaign found %d faults", report.Findings())
 		}
-		if *pointFlag == 0 && report.Points < *pointsFlag {
+		if *pointFlag > 0 {
+			continue
+		}
+		if report.Points < *pointsFlag {
 			t.Errorf("judged %d points, want %d", report.Points, *pointsFlag)
+		}
+		// A campaign that never meets a situation proves nothing about it.
+		for _, answer := range []string{
+			"store ok", "store exists", "store pinned", "store no_space", "store duplicate", "store deadline",
+			"remove ok", "remove missing", "remove pinned", "remove duplicate", "load ok", "load missing",
+		} {
+			if report.Answers[answer] == 0 && report.Points >= 500 {
+				t.Errorf("the workload never saw %q: %v", answer, report.Answers)
+			}
 		}
 	}
 }

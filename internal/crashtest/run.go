@@ -21,6 +21,7 @@ type run struct {
 	chosen  func(number uint64) bool
 	take    func(p point)
 	report  func(p *point, f finding)
+	tally   func(op, word string)
 
 	rng   *rand.Rand
 	mem   *vfs.MemFS
@@ -133,7 +134,7 @@ func (r *run) work(t *timeline, n *node) {
 	for i := range r.setup.actors {
 		a := &actor{
 			setup: r.setup, node: n, t: t, model: r.model, rng: newRand(r.setup.seed, "actor", r.base*8+uint64(i)),
-			report: func(f finding) { r.report(r.here(t, "live"), f) },
+			report: func(f finding) { r.report(r.here(t, "live"), f) }, tally: r.tally,
 		}
 		wg.Go(a.run)
 	}
