@@ -12,7 +12,7 @@ FUZZTIME ?= 30s
 KILLS    ?= 50
 DEMOFLAGS ?=
 
-.PHONY: build demo test check fmt deps crash crash-run mutants fuzz kill clean help
+.PHONY: build demo test check fmt deps crash crash-run mutants fuzz kill torture clean help
 
 help:
 	@echo 'make build                 bin/rawblockd and bin/rawblockd-linux-arm64'
@@ -20,7 +20,7 @@ help:
 	@echo 'make test                  check, unit tests, race tests, short crash campaign'
 	@echo 'make check                 format, vet, staticcheck, checklocks'
 	@echo 'make crash POINTS=100000   crash campaign in both durability modes, then the mutant table'
-	@echo 'make kill KILLS=50         kill -9 loop of the real daemon'
+	@echo 'make torture KILLS=50      kill -9 loop of the real daemon'
 	@echo 'make fuzz FUZZTIME=30s     each fuzz target for that long'
 	@echo 'make fmt | deps | clean    format sources | install what the tests call | remove bin/'
 
@@ -57,6 +57,8 @@ mutants:
 kill: build
 	go test -c -o bin/kill.test ./internal/killtest
 	bin/kill.test -test.run '^TestKill$$' -test.timeout 0 -kills $(KILLS) -binary $(CURDIR)/bin/rawblockd
+
+torture: kill
 
 fuzz:
 	scripts/fuzz.sh $(FUZZTIME)

@@ -57,7 +57,7 @@ var anyone = []string{"internal/mutant", "internal/invariants"}
 // only names, for packages that are not ours, the folders that may import them.
 var only = map[string][]string{
 	"github.com/spf13/viper":           {"config"},
-	"github.com/cockroachdb/pebble/v2": {"meta", "internal/crashtest"},
+	"github.com/cockroachdb/pebble/v2": {"meta", "internal/crashtest", "cmd/rawblockd"}, // cmd: the vfs that meta.Options takes
 }
 
 // banned is never imported, by tests neither.

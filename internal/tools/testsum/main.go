@@ -147,6 +147,9 @@ func handle(s *summary, e event, failedIn map[string]int, keep func(key, text st
 		show("build")
 	case "output":
 		keep(key, e.Output)
+		if isCounts(e.Output) {
+			fmt.Fprint(stdout, "      "+e.Output)
+		}
 	case "pass", "skip", "fail":
 		if e.Test == "" {
 			packageDone(s, e, key, failedIn, show, stdout)
@@ -154,6 +157,13 @@ func handle(s *summary, e event, failedIn map[string]int, keep func(key, text st
 		}
 		testDone(s, e, key, failedIn, show)
 	}
+}
+
+// isCounts recognises the closing line of a campaign, which is worth seeing when
+// all is well too.
+func isCounts(line string) bool {
+	name, rest, ok := strings.Cut(line, ": ")
+	return ok && (name == "crash" || name == "mutants" || name == "kill") && strings.Contains(rest, "=")
 }
 
 func testDone(s *summary, e event, key string, failedIn map[string]int, show func(key string)) {

@@ -40,6 +40,13 @@ func TestSummarize(t *testing.T) {
 `,
 			want: summary{failed: 1}, shows: "boom",
 		},
+		{
+			name: "a campaign's closing line",
+			in: `{"Action":"output","Package":"p","Test":"A","Output":"crash: points=3 wrong=0\n"}
+{"Action":"pass","Package":"p","Test":"A"}
+`,
+			want: summary{passed: 1}, shows: "points=3",
+		},
 		{name: "a word of the go command", in: "go: no such module\n", shows: "no such module"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
