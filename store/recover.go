@@ -120,12 +120,10 @@ func checkRow(v *volume, slots []uint32, row *meta.Row) error {
 	if want := v.slab.SlotsFor(int64(row.Len)); want != len(slots) {
 		return fmt.Errorf("%d slots for %d bytes, want %d", len(slots), row.Len, want)
 	}
-	seen := make(map[uint32]bool, len(slots))
 	for _, sl := range slots {
-		if sl >= v.slab.SlotCount() || seen[sl] {
-			return fmt.Errorf("slot %d is repeated or beyond the %d of the slab", sl, v.slab.SlotCount())
+		if sl >= v.slab.SlotCount() {
+			return fmt.Errorf("slot %d is beyond the %d of the slab", sl, v.slab.SlotCount())
 		}
-		seen[sl] = true
 	}
 	return CheckKey(row.Key)
 }
