@@ -31,7 +31,7 @@ build:
 demo: build
 	bin/rawblockd demo $(DEMOFLAGS)
 
-test: check
+test: deps check
 	scripts/test.sh
 
 check:

@@ -32,7 +32,7 @@ if [[ ! -e /usr/include/stdlib.h ]]; then
 fi
 
 if ! command -v go >/dev/null; then
-	echo "deps: no go command: install Go 1.26 from https://go.dev/dl" >&2
+	echo "deps: no go command: install Go 1.26" >&2
 	exit 1
 fi
 if [[ $EUID -ne 0 ]]; then

@@ -41,7 +41,6 @@ type Store struct {
 	loops   sync.WaitGroup
 	flushes sync.WaitGroup // background flushes of relaxed slabs
 	commitd chan struct{}  // closed when the committer has ended
-	kick    chan struct{}  // capacity 1: the relaxed sync should run now
 	expire  chan struct{}  // capacity 1: a lease may end earlier than the sweeper thinks
 	gate    sync.RWMutex   // held shared while a request registers with work
 }
