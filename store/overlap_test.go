@@ -79,3 +79,55 @@ func (r *rig) mustStoreTogether(n int, keys ...string) {
 		}
 	}
 }
+
+// C2: one payload of a batch that is a byte short of whole pieces costs nothing:
+// the same transfers, the same time, every byte exact.
+func TestOddLengthCostsNothing(t *testing.T) {
+	const size = 3 << 20
+	run := func(t *testing.T, odd int) (took [2]time.Duration, transfers [2]int) {
+		synctest.Test(t, func(t *testing.T) {
+			slow := time.Duration(0)
+			r := newRig(t, func(o *rigOptions) {
+				o.slotSize, o.slots, o.workers, o.interval, o.buffers = 2<<20, 70, 16, 1000*time.Hour, 128<<20
+				o.service = func(ioengine.Dir, int) time.Duration { return slow }
+			})
+			slow = time.Second
+			st, err := r.s.BeginStore(context.Background(), ns, StoreOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			keys := names(32)
+			var items []StoreItem
+			for i, k := range keys {
+				n := size
+				if i == 17 {
+					n -= odd
+				}
+				items = append(items, r.item(k, payload(k, 1, n)))
+			}
+			before := r.devs[0].Counts().Transfers
+			start := time.Now()
+			st.Add(items...)
+			if _, err := st.Commit(); err != nil {
+				t.Fatal(err)
+			}
+			took[0] = time.Since(start)
+			start = time.Now()
+			for i, st := range r.load(1, keys...) { // compares every byte
+				if st != OK {
+					t.Errorf("%q: %v", keys[i], st)
+				}
+			}
+			took[1] = time.Since(start)
+			after := r.devs[0].Counts().Transfers
+			transfers = [2]int{after[0] - before[0], after[1] - before[1]}
+			r.end()
+		})
+		return took, transfers
+	}
+	took, transfers := run(t, 0)
+	oddTook, oddTransfers := run(t, 1)
+	if took != oddTook || transfers != oddTransfers {
+		t.Errorf("whole: %v, %v transfers; one byte short: %v, %v", took, transfers, oddTook, oddTransfers)
+	}
+}
