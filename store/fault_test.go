@@ -13,6 +13,7 @@ import (
 
 	"github.com/rawblockd/rawblockd/ioengine"
 	"github.com/rawblockd/rawblockd/meta"
+	"github.com/rawblockd/rawblockd/slab"
 )
 
 // where is the device offset and length of the payload's head slot of a key.
@@ -401,6 +402,31 @@ func TestMountNumbers(t *testing.T) {
 	r.restart()
 	if got := r.slabs[0].Label().Mount; got != 4 {
 		t.Errorf("after three refusals and a mount: %d", got)
+	}
+}
+
+// A slab that a later release marked read-only for this one is served, and its
+// label stays as it is.
+func TestReadOnlyLabel(t *testing.T) {
+	r := newRig(t)
+	r.mustStore(1000, "a")
+	l := r.slabs[0].Label()
+	r.shut()
+	l.Epoch++
+	l.ROCompat = 1 << 31
+	r.devs[0].Poke(0, slab.EncodeLabel(&l))
+	for range 2 {
+		r.start()
+		if got := r.load(1, "a"); got[0] != OK {
+			t.Errorf("load: %v", got)
+		}
+		if got := r.store(1000, StoreOptions{}, "b")[0].Status; got != Unavailable {
+			t.Errorf("store: %v", got)
+		}
+		if got := r.slabs[0].Label(); got.Mount != l.Mount || got.Epoch != l.Epoch {
+			t.Errorf("label was written: %+v", got)
+		}
+		r.shut()
 	}
 }
 

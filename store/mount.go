@@ -20,6 +20,10 @@ func (s *Store) mount(v *volume) error {
 	if err != nil {
 		return err
 	}
+	if why, ro := v.slab.ReadOnly(); ro { // of a later release: served as it is, mounted by none
+		s.o.Log.Warn("slab is read-only", "slab", v.slab.Name(), "why", why)
+		return nil
+	}
 	b := s.o.Meta.NewBatch()
 	b.SetMount(v.inc, next)
 	if err := s.o.Meta.Commit(b, true); err != nil {
