@@ -222,7 +222,9 @@ func (c *campaign) found(p *point, f finding) {
 	if c.report.First == "" {
 		c.report.First = text
 	}
-	fmt.Fprintln(c.cfg.Log, text)
+	if c.report.Findings() <= int64(c.cfg.MaxFinding) {
+		fmt.Fprintln(c.cfg.Log, text)
+	}
 }
 
 // fail ends the campaign: it could not go on.
