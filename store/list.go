@@ -4,6 +4,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -79,8 +80,11 @@ func (s *Store) listVolume(ctx context.Context, sp *space, vol int, from uint32,
 		}
 		return true
 	})
-	if stop != nil {
+	switch {
+	case stop != nil:
 		err = stop
+	case errors.Is(err, meta.ErrFailed):
+		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	return next, err
 }

@@ -53,6 +53,9 @@ func TestMetadataFailure(t *testing.T) {
 			if rel, _, err := r.s.Unpin(context.Background(), ns, l.ID, nil); rel != 1 || err != nil {
 				t.Errorf("unpin: %d %v", rel, err)
 			}
+			if _, _, err := r.s.List(context.Background(), ns, "", 10); !errors.Is(err, ErrUnavailable) {
+				t.Errorf("list: %v", err)
+			}
 			if st := r.s.Status(); st.MetaFailed == "" {
 				t.Error("status does not say that the metadata store failed")
 			}

@@ -33,6 +33,10 @@ func (st *Storing) finish() {
 		st.start(round)
 		st.writes.Wait()
 		st.flush(round)
+		if !st.takeOver(round) {
+			st.giveBack(round)
+			return
+		}
 		st.confirm(round, st.publish(round))
 		st.record(round)
 	}

@@ -5,6 +5,7 @@ package store
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -97,6 +98,47 @@ func TestFollowerTakesOver(t *testing.T) {
 	}
 	if got := r.load(2, "a", "b"); !cmp.Equal(got, all(2, OK)) {
 		t.Errorf("load: %v", got)
+	}
+}
+
+// What Commit has answered with Deadline does not become visible later, not even
+// a key that is being taken over at that moment. (The crash campaign found it.)
+func TestTakeoverAfterTheDeadline(t *testing.T) {
+	r := newRig(t)
+	release := r.devs[0].Hang(1<<20, 64<<20)
+	first, err := r.s.BeginStore(context.Background(), ns, StoreOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.Add(r.item("a", payload("a", 1, 1000)))
+	r.devs[0].AwaitInFlight(1)
+	ctx, cancel := context.WithCancel(context.Background())
+	second, err := r.s.BeginStore(ctx, ns, StoreOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	second.Add(r.item("a", payload("a", 2, 1000)))
+	first.Abort()
+	release()
+	<-first.ended
+	release = r.devs[0].Hang(1<<20, 64<<20)
+	answer := make(chan []StoreResult, 1)
+	go func() {
+		res, _ := second.Commit()
+		answer <- res
+	}()
+	r.devs[0].AwaitInFlight(1) // the takeover's write
+	cancel()
+	if res := <-answer; res[0].Status != Deadline || errors.Is(res[0].Err, ErrOutcomeUnknown) {
+		t.Errorf("answer: %+v", res)
+	}
+	release()
+	<-second.ended
+	if got := r.lookup("a"); got[0] != Missing {
+		t.Errorf("after the answer: %v", got)
+	}
+	if c := r.counts(); c.Free != c.Total {
+		t.Errorf("slots: %+v", c)
 	}
 }
 

@@ -73,7 +73,7 @@ const (
 	collecting phase = iota
 	finishing        // Commit was called
 	publishing       // past the point of no return
-	cancelled        // its caller has left before that
+	cancelled        // its caller has left or has its answer: nothing more may become visible
 )
 
 // storeItem is one item on its way.
@@ -225,6 +225,7 @@ func (st *Storing) Commit() ([]StoreResult, error) {
 	}
 	st.mu.Lock()
 	defer st.mu.Unlock()
+	st.phase = cancelled
 	out := append([]StoreResult(nil), st.results...)
 	for i := range out {
 		if out[i].Status == Deadline && out[i].Err == nil {
@@ -259,6 +260,23 @@ func (st *Storing) record(round []*storeItem) {
 			r.SlotBytes = it.slotBytes
 		}
 	}
+}
+
+// takeOver tells whether a round of keys taken over may still be published: not
+// once Commit has answered. From here on their outcome is unknown to a caller who
+// leaves.
+func (st *Storing) takeOver(round []*storeItem) bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.phase != publishing {
+		return false
+	}
+	for _, it := range round {
+		if !it.settle {
+			st.results[it.pos].Err = ErrOutcomeUnknown
+		}
+	}
+	return true
 }
 
 // Abort ends a batch without publishing anything; its slots come back when
