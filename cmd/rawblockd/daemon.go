@@ -15,7 +15,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/rawblockd/rawblockd/api"
@@ -42,8 +41,10 @@ type daemon struct {
 
 	metaWhy    atomic.Pointer[string] // why the metadata failed; nil while it did not
 	metaFailed chan struct{}          // closed when metaWhy is set
-	metaFS     vfs.FS                 // nil: the disk
-	probeEvery time.Duration          // how often a failed metadata file system is tried again
+	metaOpen   meta.Options           // what the configuration does not say; tests put a failing disk here
+	probe      func() error           // whether the metadata's file system works again
+	probeEvery time.Duration
+	stopWithin time.Duration
 
 	mu sync.Mutex // devices: a status may come in while they are being opened
 	// +checklocks:mu
@@ -64,8 +65,8 @@ type device struct {
 
 func newDaemon(cfg *config.Config, log *slog.Logger, notifySocket string) *daemon {
 	return &daemon{
-		cfg: cfg, log: log, notify: notifySocket, broken: make(chan error, 3),
-		metaFailed: make(chan struct{}), probeEvery: probeEvery,
+		cfg: cfg, log: log, notify: notifySocket, broken: make(chan error, 3), metaFailed: make(chan struct{}),
+		probe: func() error { return probeMeta(cfg.Meta) }, probeEvery: probeEvery, stopWithin: stopWithin,
 	}
 }
 

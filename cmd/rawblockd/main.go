@@ -44,3 +44,22 @@ func untilSignal(parent context.Context, exit func(code int)) (context.Context, 
 		cancel(nil)
 	}
 }
+
+// onHangup calls do for every SIGHUP, which would otherwise end the process,
+// until stop is called.
+func onHangup(do func()) (stop func()) {
+	got := make(chan os.Signal, 1)
+	signal.Notify(got, unix.SIGHUP)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range got {
+			do()
+		}
+	}()
+	return func() {
+		signal.Stop(got)
+		close(got)
+		<-done
+	}
+}

@@ -148,7 +148,7 @@ type serving struct {
 func serve(t *testing.T, args ...string) *serving {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &serving{t: t, log: newSignalWriter("msg=serving"), out: newSignalWriter("\x00"), code: make(chan int, 1), stop: cancel}
+	s := &serving{t: t, log: newSignalWriter("msg=serving"), out: newSignalWriter("curl --unix-socket"), code: make(chan int, 1), stop: cancel}
 	go func() { s.code <- run(ctx, append([]string{"serve"}, args...), strings.NewReader(""), s.out, s.log) }()
 	t.Cleanup(func() { s.end() })
 	select {
@@ -261,4 +261,16 @@ func TestNoSignal(t *testing.T) {
 	if ctx.Err() == nil {
 		t.Error("not ended by stop")
 	}
+}
+
+func TestHangup(t *testing.T) {
+	called := make(chan struct{})
+	stop := onHangup(func() { called <- struct{}{} })
+	for range 2 {
+		if err := unix.Kill(os.Getpid(), unix.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		<-called
+	}
+	stop()
 }

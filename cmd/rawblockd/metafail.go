@@ -10,10 +10,10 @@ import (
 	"os"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
 	"golang.org/x/sys/unix"
 
 	"github.com/rawblockd/rawblockd/api"
+	"github.com/rawblockd/rawblockd/config"
 )
 
 // Once the metadata has failed, changes are refused and loads go on. The store
@@ -65,7 +65,7 @@ func (d *daemon) outlast(ctx context.Context) error {
 			return err
 		case <-tick.C:
 		}
-		err := d.probeMeta()
+		err := d.probe()
 		if err == nil {
 			return errRestart
 		}
@@ -74,25 +74,20 @@ func (d *daemon) outlast(ctx context.Context) error {
 }
 
 // probeMeta writes, syncs and removes a file beside the metadata.
-func (d *daemon) probeMeta() (err error) {
-	disk := d.metaFS
-	if disk == nil {
-		disk = vfs.Default
-	}
-	usage, err := disk.GetDiskUsage(d.cfg.Meta.Path)
+func probeMeta(m config.Meta) error {
+	free, err := freeSpace(m.Path)
 	if err != nil {
 		return err
 	}
-	if usage.AvailBytes < uint64(d.cfg.Meta.MinFree) {
-		return fmt.Errorf("%s has %s free, meta.min_free is %v: free some space", d.cfg.Meta.Path, size(int64(usage.AvailBytes)), d.cfg.Meta.MinFree)
+	if free < int64(m.MinFree) {
+		return fmt.Errorf("%s has %s free, meta.min_free is %v: free some space", m.Path, size(free), m.MinFree)
 	}
-	name := disk.PathJoin(d.cfg.Meta.Path, "probe.tmp")
-	f, err := disk.Create(name, vfs.WriteCategoryUnspecified)
+	f, err := os.CreateTemp(m.Path, "probe-*.tmp")
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(make([]byte, probeBytes))
-	return errors.Join(err, f.Sync(), f.Close(), disk.Remove(name))
+	return errors.Join(err, f.Sync(), f.Close(), os.Remove(f.Name()))
 }
 
 // becomeNew replaces this process by a new one of the same binary and

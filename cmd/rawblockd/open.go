@@ -72,10 +72,10 @@ func (d *daemon) openSlab(s config.Slab) error {
 }
 
 func (d *daemon) openMeta() error {
-	m := d.cfg.Meta
-	db, err := meta.Open(meta.Options{
-		Path: m.Path, FS: d.metaFS, CacheSize: int64(m.CacheSize), MinFree: int64(m.MinFree), Log: d.log, Fatal: d.metaFatal,
-	})
+	m, o := d.cfg.Meta, d.metaOpen
+	o.Path, o.CacheSize, o.MinFree = m.Path, int64(m.CacheSize), int64(m.MinFree)
+	o.Log, o.Fatal = d.log, d.metaFatal
+	db, err := meta.Open(o)
 	if errors.Is(err, meta.ErrHeld) {
 		return fmt.Errorf("meta.path: %w; stop that daemon, or change meta.path", err)
 	}

@@ -81,6 +81,10 @@ func (c *cli) serve(ctx context.Context, cfg *config.Config, o serveFlags, sized
 		prepare = func() error { return prepareDev(cfg, o, sized) }
 		ready = func() { c.printDev(d) }
 	}
+	stop := onHangup(func() {
+		log.Warn("SIGHUP: this release reloads nothing; restart the daemon to apply a changed configuration")
+	})
+	defer stop()
 	err = d.run(ctx, prepare, ready)
 	if errors.Is(err, errRestart) {
 		log.Warn("restarting", "because", oneLine(err))

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -21,6 +22,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"github.com/rawblockd/rawblockd/client"
+	"github.com/rawblockd/rawblockd/config"
 )
 
 func TestServeDev(t *testing.T) {
@@ -32,7 +34,7 @@ func TestServeDev(t *testing.T) {
 	tcp := []string{"--http", "127.0.0.1:0", "--admin", "127.0.0.1:0"}
 	s := serve(t, append([]string{"--dev", dir, "--size", "64MiB"}, tcp...)...)
 	addr := "unix:" + filepath.Join(dir, "rawblockd.sock")
-	<-ready(t, s)
+	<-s.out.seen // the hints come after the log line
 	m := regexp.MustCompile(`http    (http://\S+)\n  admin   (http://\S+) `).FindStringSubmatch(s.out.String())
 	if m == nil || !strings.Contains(s.out.String(), "export RAWBLOCKD_ADDR="+addr) {
 		t.Fatalf("the hints are incomplete: %s", s.out)
@@ -70,14 +72,6 @@ func TestServeDev(t *testing.T) {
 	if r := command(t, append([]string{"serve", "--dev", dir, "--size", "128MiB"}, tcp...)...); r.code != exitFailed || !strings.Contains(r.errors, "--size 128MiB: ") || !strings.Contains(r.errors, "already with 64MiB") {
 		t.Errorf("another size: got %+v", r)
 	}
-}
-
-// ready returns a channel that closes when the hints of --dev are out.
-func ready(t *testing.T, s *serving) <-chan struct{} {
-	t.Helper()
-	w := newSignalWriter("curl --unix-socket")
-	_, _ = w.Write([]byte(s.out.String()))
-	return w.seen
 }
 
 func fetch(t *testing.T, url string) (int, string) {
@@ -156,11 +150,14 @@ func TestMetadataFailure(t *testing.T) {
 	c := testConfig(t, dir)
 	d := newDaemon(c, slog.New(slog.DiscardHandler), "")
 	fs, broken := failing()
-	d.metaFS, d.probeEvery = fs, 5*time.Millisecond
-	up, ended := make(chan struct{}), make(chan error, 1)
-	go func() {
-		ended <- d.run(context.Background(), func() error { return nil }, func() { close(up) })
-	}()
+	d.metaOpen.FS, d.probeEvery = fs, 5*time.Millisecond
+	d.probe = func() error {
+		if broken.Load() {
+			return errors.New("still gone")
+		}
+		return nil
+	}
+	up, ended := background(context.Background(), d, func() error { return nil })
 	<-up
 	cl, err := client.New("unix:"+c.Listen.Unix, "default")
 	if err != nil {
@@ -214,16 +211,94 @@ func TestMetadataFailure(t *testing.T) {
 }
 
 func TestProbeWantsFreeSpace(t *testing.T) {
-	c := testConfig(t, shortDir(t))
-	d := newDaemon(c, slog.New(slog.DiscardHandler), "")
-	if err := os.MkdirAll(c.Meta.Path, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.probeMeta(); err != nil {
+	m := config.Meta{Path: t.TempDir(), MinFree: config.MiB}
+	if err := probeMeta(m); err != nil {
 		t.Errorf("a good disk: %v", err)
 	}
-	c.Meta.MinFree = 1 << 60
-	if err := d.probeMeta(); err == nil || !strings.Contains(err.Error(), "meta.min_free is") {
+	if left, _ := filepath.Glob(m.Path + "/*"); len(left) != 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	m.MinFree = 1 << 60
+	if err := probeMeta(m); err == nil || !strings.Contains(err.Error(), "meta.min_free is") {
 		t.Errorf("a full disk: got %v", err)
+	}
+}
+
+// background runs d and returns its end.
+func background(ctx context.Context, d *daemon, prepare func() error) (up chan struct{}, ended chan error) {
+	up, ended = make(chan struct{}), make(chan error, 1)
+	go func() { ended <- d.run(ctx, prepare, func() { close(up) }) }()
+	return up, ended
+}
+
+// TestAnswersBeforeItServes: health and readiness answer from the moment the
+// listeners are open, and nothing else does.
+func TestAnswersBeforeItServes(t *testing.T) {
+	c := testConfig(t, shortDir(t))
+	cl, err := client.New("unix:"+c.Listen.Unix, "default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	asked := make(chan error, 1)
+	up, ended := background(ctx, newDaemon(c, slog.New(slog.DiscardHandler), ""), func() error {
+		r, err := cl.Ready(t.Context())
+		if err == nil && (r.Ready || r.Phase != "recovering") {
+			err = errors.New("ready before the store is open")
+		}
+		_, getErr := cl.Get(t.Context(), "k")
+		var e *client.Error
+		if !errors.As(getErr, &e) || e.Code() != "not_ready" {
+			err = errors.Join(err, fmt.Errorf("get: %w", getErr))
+		}
+		asked <- err
+		return nil
+	})
+	if err := <-asked; err != nil {
+		t.Error(err)
+	}
+	<-up
+	if r, err := cl.Ready(t.Context()); err != nil || !r.Ready {
+		t.Errorf("while serving: got %+v, %v", r, err)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestStopIsBounded: a client that never ends its request does not hold the
+// daemon up, and its slots come back.
+func TestStopIsBounded(t *testing.T) {
+	dir := shortDir(t)
+	c := testConfig(t, dir)
+	d := newDaemon(c, slog.New(slog.DiscardHandler), "")
+	d.stopWithin = 500 * time.Millisecond
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	up, ended := background(ctx, d, func() error { return nil })
+	<-up
+	conn, err := net.Dial("unix", c.Listen.Unix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_, err = conn.Write([]byte("PUT /v1/kv/default/half HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 3000000\r\n\r\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, 64)
+	if n, err := conn.Read(b); err != nil || !strings.HasPrefix(string(b[:n]), "HTTP/1.1 100 ") {
+		t.Fatalf("got %q, %v, want to be told to go on", b[:n], err)
+	}
+	cancel() // the daemon waits for the body now
+	if err := <-ended; err != nil {
+		t.Errorf("stop: %v", err)
+	}
+	_, addr := serveIn(t, dir)
+	if got := ok(t, "ls", "--addr", addr); got != "" {
+		t.Errorf("half a payload was published: %s", got)
 	}
 }

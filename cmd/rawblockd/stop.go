@@ -18,7 +18,7 @@ const stopWithin = 10 * time.Second
 
 // stop ends requests, then closes everything in reverse order.
 func (d *daemon) stop() error {
-	ctx, cancel := context.WithTimeout(context.Background(), stopWithin)
+	ctx, cancel := context.WithTimeout(context.Background(), d.stopWithin)
 	defer cancel()
 	done := make(chan error, 1)
 	go func() { done <- errors.Join(d.stopServing(ctx), d.close()) }()
@@ -29,15 +29,16 @@ func (d *daemon) stop() error {
 		}
 		return err
 	case <-ctx.Done():
-		return fmt.Errorf("stop: not all work ended within %v; what was acknowledged is safe, the next start recovers the rest", stopWithin)
+		return fmt.Errorf("stop: not all work ended within %v; what was acknowledged is safe, the next start recovers the rest", d.stopWithin)
 	}
 }
 
-// stopServing lets requests end. The last second belongs to what comes after.
+// stopServing lets requests end. The last tenth of the time belongs to what
+// comes after.
 func (d *daemon) stopServing(ctx context.Context) error {
 	d.srv.SetStore(nil)
 	deadline, _ := ctx.Deadline()
-	ctx, cancel := context.WithDeadline(ctx, deadline.Add(-time.Second))
+	ctx, cancel := context.WithDeadline(ctx, deadline.Add(-d.stopWithin/10))
 	defer cancel()
 	var all sync.WaitGroup
 	errs := make(chan error, len(d.https))
