@@ -65,7 +65,7 @@ func (c *cli) demo(ctx context.Context, dir string, plan demoPlan) (err error) {
 	}
 	d := &demo{plan: plan, place: place, table: demoTable{w: c.stdout}, child: child{binary: binary, place: place}}
 	defer func() {
-		if err != nil {
+		if err != nil && ctx.Err() == nil {
 			c.showLog(place.log)
 		}
 		if e := errors.Join(d.child.stop(), place.remove()); e != nil {

@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -249,6 +250,16 @@ func TestSignals(t *testing.T) {
 	}
 	if code := <-exited; code != exitFailed {
 		t.Errorf("second signal: got code %d, want 1", code)
+	}
+}
+
+func TestInterruptedIsOneWord(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("received interrupt"))
+	_, addr := serveIn(t, shortDir(t))
+	r := commandWith(ctx, "", "ls", "--addr", addr)
+	if r.code != exitFailed || r.errors != "rawblockd: interrupted\n" {
+		t.Errorf("got %+v", r)
 	}
 }
 
