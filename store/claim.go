@@ -154,7 +154,7 @@ func (st *Storing) reserve(it *storeItem) bool {
 		}
 		slots, ok := v.slab.Reserve(n)
 		if !ok {
-			status, reason = NoSpace, fmt.Errorf("slab %q has no %d free slots", v.slab.Name(), n)
+			status, reason = NoSpace, fmt.Errorf("slab %q has %d free slots, the payload needs %d", v.slab.Name(), v.slab.Counts().Free, n)
 			continue
 		}
 		it.vol, it.slots, it.ids = i, slots, v.toIDs(slots)

@@ -5,6 +5,7 @@ package store
 import (
 	"context"
 	"errors"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -324,6 +325,9 @@ func TestPinsAreCapped(t *testing.T) {
 	res, err := r.s.Pin(context.Background(), ns, keys, LeaseRequest{})
 	if err != nil || !cmp.Equal(statuses(res.Results), []Status{OK, OK, OK, Busy, Busy}) {
 		t.Errorf("%+v %v", res, err)
+	}
+	if err := res.Results[4].Err; !errors.Is(err, ErrPinLimit) || !strings.Contains(err.Error(), "leases.max_pinned") {
+		t.Errorf("why: %v", err)
 	}
 }
 

@@ -208,7 +208,10 @@ func (s *Store) Pin(ctx context.Context, ns string, keys []string, r LeaseReques
 		}
 	}
 	res.Lease = s.addLeaseLocked(ls)
+	pinned := sp.pinned
 	s.unlock(h)
+	refuseKeys(res.Results, keys)
+	refusePins(sp, res.Results, pinned, limit)
 	s.noteExpiry(res.Lease)
 	s.metrics.countResults("pin", res.Results)
 	return res, ctx.Err()

@@ -103,6 +103,9 @@ func (l *Loading) capture(sp *space, keys []string) {
 	s.unlock(h)
 	for i, it := range l.items {
 		it.Key = keys[i]
+		if it.Status == InvalidKey {
+			it.Err = CheckKey(keys[i])
+		}
 		if it.head == none {
 			it.ready = true
 			continue

@@ -60,7 +60,10 @@ func (s *Store) Lookup(ctx context.Context, ns string, keys []string, o LookupOp
 		}
 	}
 	r.Lease = s.addLeaseLocked(ls)
+	pinned := sp.pinned
 	s.unlock(h)
+	refuseKeys(r.Results, keys)
+	refusePins(sp, r.Results, pinned, limit)
 	s.noteExpiry(r.Lease)
 	s.metrics.countResults("lookup", r.Results)
 	return r, ctx.Err()

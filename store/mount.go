@@ -46,13 +46,13 @@ func (s *Store) nextMount(v *volume) (uint64, error) {
 		return l + 1, nil
 	}
 	if !known {
-		return 0, fmt.Errorf("%w: slab %q (%s) was mounted %d times, but this metadata directory does not know it: "+
-			"the metadata was lost or meta.path is wrong; set meta.path to the directory that was used with this device, or run `rawblockd init --wipe` on the device to begin anew",
-			ErrMount, v.slab.Name(), v.inc, l)
+		return 0, fmt.Errorf("%w: slab %q on %s (%s) was mounted %d times, but the directory at meta.path does not know it: "+
+			"the metadata was lost or meta.path is wrong; set meta.path to the directory that was used with this device, or begin anew: rawblockd init %[3]s --wipe",
+			ErrMount, v.slab.Name(), v.slab.Device(), v.inc, l)
 	}
-	return 0, fmt.Errorf("%w: slab %q (%s) has mount number %d, the metadata directory has %d: "+
-		"one of the two is an older copy; set meta.path to the directory last used with this device, or run `rawblockd init --wipe` on the device to begin anew",
-		ErrMount, v.slab.Name(), v.inc, l, p)
+	return 0, fmt.Errorf("%w: slab %q on %s (%s) has mount number %d, the directory at meta.path has %d: "+
+		"one of the two is an older copy; set meta.path to the directory last used with this device, or begin anew: rawblockd init %[3]s --wipe",
+		ErrMount, v.slab.Name(), v.slab.Device(), v.inc, l, p)
 }
 
 // holder names this process in labels, for those who find the device held.

@@ -81,6 +81,29 @@ func (s *Store) digests(sp *space, keys []string) ([]digest, []bool) {
 	return ds, ok
 }
 
+// refuseKeys explains the answers of invalid keys.
+func refuseKeys(results []KeyResult, keys []string) {
+	for i := range results {
+		if results[i].Status == InvalidKey {
+			results[i].Err = CheckKey(keys[i])
+		}
+	}
+}
+
+// refusePins explains the answers of hits that could not be pinned.
+func refusePins(sp *space, results []KeyResult, pinned, limit int64) {
+	var err error
+	for i := range results {
+		if results[i].Status != Busy {
+			continue
+		}
+		if err == nil {
+			err = fmt.Errorf("%w: leases of namespace %q protect %d bytes of slots, leases.max_pinned allows %d", ErrPinLimit, sp.name, pinned, limit)
+		}
+		results[i].Err = err
+	}
+}
+
 // pinLimit is how many bytes of slots the namespace's leases may protect.
 func (s *Store) pinLimit(sp *space) int64 {
 	total := int64(0)

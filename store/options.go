@@ -59,6 +59,7 @@ var (
 	ErrInvalidKey     = errors.New("invalid key")
 	ErrMount          = errors.New("metadata and device do not belong together")
 	ErrCursor         = errors.New("malformed cursor")
+	ErrPinLimit       = errors.New("stored, but not pinned")
 )
 
 // MaxKey is the longest key in bytes.

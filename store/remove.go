@@ -52,7 +52,7 @@ func (s *Store) Remove(ctx context.Context, ns string, keys []string, force bool
 			res.Status = InvalidKey
 		case res.Status == Duplicate:
 		case broken != nil:
-			res.Status = Unavailable
+			res.Status, res.Err = Unavailable, broken
 		default:
 			res.Status = s.removeLocked(&g, slots, ds[i], force, now)
 		}
@@ -65,6 +65,7 @@ func (s *Store) Remove(ctx context.Context, ns string, keys []string, force bool
 	}
 	s.unlock(h)
 
+	refuseKeys(r.Results, keys)
 	s.settleRemove(ctx, sp, &r, pos)
 	s.metrics.countResults("remove", r.Results)
 	return r, nil
@@ -133,7 +134,7 @@ func (s *Store) settleRemove(ctx context.Context, sp *space, r *RemoveResult, po
 	for i := range r.Results {
 		res := &r.Results[i]
 		if err != nil && (res.Status == OK || res.Status == Missing) {
-			res.Status = turned(err)
+			res.Status, res.Err = turned(err), err
 		}
 		if res.Status == OK {
 			r.Removed++

@@ -45,4 +45,5 @@ type KeyResult struct {
 	Status Status
 	Bytes  int64  // stored length, for hits
 	Gen    uint64 // for hits: tells this entry from any other that the key ever had
+	Err    error  // why, where the status does not say it all
 }
