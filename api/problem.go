@@ -121,7 +121,7 @@ func title(code string) string {
 	case CodeForeignOrigin:
 		return "the Origin header names another origin"
 	case CodeNotReady:
-		return "the daemon is still recovering"
+		return "the daemon does not serve now"
 	case CodeInternal:
 		return "internal error"
 	}

@@ -30,13 +30,23 @@ type Alignments struct {
 	Piece int `json:"piece"` // bytes; the unit of checksums and of the I/O split
 }
 
-// Ready answers GET /readyz.
+// Ready answers GET /readyz: with 200 when Ready, else with 503.
 type Ready struct {
-	Ready bool   `json:"ready"`
-	Phase string `json:"phase"` // recovering, serving
-	Done  uint64 `json:"done,omitempty"`
-	Total uint64 `json:"total,omitempty"`
+	Ready  bool   `json:"ready"`
+	Phase  string `json:"phase"`
+	Reason string `json:"reason,omitempty"` // why the metadata is out of service, if it is
+	Done   uint64 `json:"done,omitempty"`   // rows, while recovering
+	Total  uint64 `json:"total,omitempty"`
 }
+
+// Phases of a daemon. In metadata_failed it still serves what is stored and
+// refuses changes, until it is started again.
+const (
+	PhaseRecovering     = "recovering"
+	PhaseServing        = "serving"
+	PhaseMetadataFailed = "metadata_failed"
+	PhaseStopping       = "stopping"
+)
 
 // StatusReport answers GET /v1/status.
 type StatusReport struct {

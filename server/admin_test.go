@@ -46,7 +46,54 @@ func TestNotReady(t *testing.T) {
 	}
 	mustStore(t, c, 10, "k")
 	r.srv.SetStore(nil)
-	do(t, c, "GET", "/v1/kv/default/k", nil).want(t, 503, "not_ready", "")
+	a = do(t, c, "GET", "/v1/kv/default/k", nil)
+	a.want(t, 503, "not_ready", "")
+	if got := a.problem().Detail; got != "the daemon is stopping" {
+		t.Errorf("got %q", got)
+	}
+	wantReady(t, admin, api.Ready{Phase: api.PhaseStopping})
+}
+
+func wantReady(t *testing.T, c *http.Client, want api.Ready) {
+	t.Helper()
+	var got api.Ready
+	a := do(t, c, "GET", "/readyz", nil)
+	must(t, json.Unmarshal(a.body, &got))
+	code := http.StatusServiceUnavailable
+	if want.Ready {
+		code = http.StatusOK
+	}
+	if got != want || a.code != code || a.header.Get(api.HeaderInstance) != testInstance || a.header.Get("Retry-After") != "1" && !want.Ready {
+		t.Errorf("readyz: got %d %+v %v, want %+v", a.code, got, a.header, want)
+	}
+}
+
+// A daemon whose metadata is out of service says so to whoever watches it, and
+// serves what it has.
+func TestFailedMetadata(t *testing.T) {
+	r := newRig(t)
+	c, admin := r.unix(), r.admin()
+	mustStore(t, c, 10, "k")
+	wantReady(t, admin, api.Ready{Ready: true, Phase: api.PhaseServing})
+	r.srv.SetFailed("no space left on device")
+	r.srv.SetFailed("and what came of it")
+	for range 2 {
+		wantReady(t, admin, api.Ready{Phase: api.PhaseMetadataFailed, Reason: "no space left on device"})
+	}
+	do(t, c, "GET", "/v1/kv/default/k", nil).ok(t)
+	if _, bodies := load(t, c, "k"); string(bodies[0]) != string(data("k", 10)) {
+		t.Errorf("got %q", bodies[0])
+	}
+	do(t, admin, "GET", "/healthz", nil).ok(t)
+	for range 2 {
+		var status api.StatusReport
+		must(t, json.Unmarshal(do(t, admin, "GET", "/v1/status", nil).ok(t).body, &status))
+		if status.Ready || status.MetaFailed != "no space left on device" {
+			t.Errorf("status: got %+v", status)
+		}
+		r.srv.SetStore(nil)
+		wantReady(t, admin, api.Ready{Phase: api.PhaseStopping, Reason: "no space left on device"})
+	}
 }
 
 func TestAdmin(t *testing.T) {

@@ -3,6 +3,7 @@
 package server
 
 import (
+	"cmp"
 	"net/http"
 
 	"github.com/rawblockd/rawblockd/api"
@@ -18,12 +19,12 @@ func (s *Server) healthz(x *exchange, _ *http.Request) error {
 
 // readyz says whether the daemon serves, and how far recovery is while not.
 func (s *Server) readyz(x *exchange, _ *http.Request) error {
-	if s.store.Load() != nil {
-		return x.json(api.Ready{Ready: true, Phase: "serving"})
+	now := s.phase()
+	if now.Ready {
+		return x.json(now)
 	}
 	x.Header().Set("Retry-After", "1")
-	return x.answer(http.StatusServiceUnavailable, api.MediaJSON,
-		api.Ready{Phase: "recovering", Done: s.done.Load(), Total: s.total.Load()})
+	return x.answer(http.StatusServiceUnavailable, api.MediaJSON, now)
 }
 
 // info tells a client what this server can do.
@@ -58,12 +59,14 @@ func (s *Server) status(x *exchange, r *http.Request) error {
 		return err
 	}
 	res := api.StatusReport{Instance: s.o.Instance, Version: s.o.Version, Slabs: []api.SlabStatus{}, Namespaces: []api.NamespaceStatus{}}
+	now := s.phase()
+	res.Ready, res.MetaFailed = now.Ready, now.Reason
 	st := s.store.Load()
 	if st == nil {
 		return x.json(res)
 	}
 	rep := st.Status()
-	res.Ready, res.MetaFailed, res.Queued = true, rep.MetaFailed, rep.Queued
+	res.MetaFailed, res.Queued = cmp.Or(res.MetaFailed, rep.MetaFailed), rep.Queued
 	res.Entries, res.Leases, res.Pins = uint64(rep.Entries), rep.Leases, rep.Pins
 	res.Slabs = s.slabStatus(rep)
 	for _, n := range rep.Namespaces {

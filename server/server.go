@@ -68,6 +68,8 @@ type Server struct {
 	total    atomic.Uint64 // rows to recover
 
 	registered atomic.Bool // the store's metrics are in the registry
+	stopping   atomic.Bool
+	failed     atomic.Pointer[string] // why the metadata is out of service; nil while it is not
 }
 
 // New makes a server that is not ready yet.
@@ -84,25 +86,6 @@ func New(o Options) *Server {
 	}
 	s.registry.MustRegister(s.metrics.collectors()...)
 	return s
-}
-
-// SetStore makes the server ready, or with nil not ready any more, which a stop
-// does first. The store's metrics are registered with the first one.
-func (s *Server) SetStore(st *store.Store) {
-	if st != nil && !s.registered.Swap(true) {
-		for _, c := range st.Collectors() {
-			if err := s.registry.Register(c); err != nil {
-				s.o.Log.Error("register metrics of the store", "err", err)
-			}
-		}
-	}
-	s.store.Store(st)
-}
-
-// SetProgress tells /readyz how far recovery is, in rows.
-func (s *Server) SetProgress(done, total uint64) {
-	s.done.Store(done)
-	s.total.Store(total)
 }
 
 // Collectors returns the server's own metrics. They are registered already.

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/rawblockd/rawblockd/api"
-	"github.com/rawblockd/rawblockd/store"
 )
 
 // wrap is everything around the mux: what is refused before it, and what is
@@ -42,16 +41,6 @@ func (s *Server) wrap(kind Kind, mux http.Handler) http.Handler {
 		}
 		mux.ServeHTTP(x, r)
 	})
-}
-
-// ready returns the store, or the problem that there is none yet.
-func (s *Server) ready() (*store.Store, error) {
-	if st := s.store.Load(); st != nil {
-		return st, nil
-	}
-	p := api.NewProblem(http.StatusServiceUnavailable, api.CodeNotReady, "", "%d of %d rows read; see /readyz", s.done.Load(), s.total.Load())
-	p.RetryAfter = 1
-	return nil, p
 }
 
 // within bounds a request that asked for ms milliseconds; 0 takes the limit
