@@ -3,6 +3,7 @@
 package meta
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -44,11 +45,22 @@ func (b *breaker) check(verb, name string, err error) error {
 	if err == nil {
 		return nil
 	}
-	b.fail.set(fmt.Sprintf("%s %s: %v", verb, name, err))
+	b.fail.set(fmt.Sprintf("%s %s: %v", verb, name, bare(err, name)))
 	if mutant.On(mutant.H34) {
 		return err
 	}
 	return nil
+}
+
+// bare takes off what would say again which file it was.
+func bare(err error, name string) error {
+	if path := (*os.PathError)(nil); errors.As(err, &path) && path.Path == name {
+		return path.Err
+	}
+	if link := (*os.LinkError)(nil); errors.As(err, &link) && (link.Old == name || link.New == name) {
+		return link.Err
+	}
+	return err
 }
 
 // file wraps what open returned; after a failure it stands in a file that holds nothing.

@@ -20,7 +20,10 @@ type DB struct {
 	path string
 	lock io.Closer
 	fail *failure
-	gen  generations
+
+	ballast *ballast
+
+	gen generations
 
 	wedged atomic.Bool // mutant builds only: Pebble panicked under its own lock
 

@@ -62,11 +62,14 @@
 //
 //	generations.raising    turnstile, held across one commit; guards no data
 //	  generations.mu       leaf
+//	ballast.mu             leaf; taken inside Pebble's writes, so nothing below it calls Pebble
 //
 // # Errors
 //
 // ErrFailed: metaFailed is set; the outcome of the call is unknown to a change
 // and void to a read. ErrHeld: another process or DB holds the directory.
+// ErrForeign: the path holds something else. ErrDamaged: files of the store are
+// missing or unreadable.
 // ErrRow: bytes that are no row. ErrIncompat: written by a release whose format
 // this one must not touch. Everything else is the file system's own error with
 // the path in front.

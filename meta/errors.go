@@ -8,6 +8,10 @@ import "errors"
 var (
 	// ErrHeld says that another process, or another DB of this one, holds the directory.
 	ErrHeld = errors.New("metadata directory is in use")
+	// ErrForeign says that what is at the path is something else; nothing was changed.
+	ErrForeign = errors.New("not a rawblockd metadata directory")
+	// ErrDamaged says that files of the store are missing or unreadable.
+	ErrDamaged = errors.New("metadata is damaged")
 	// ErrIncompat says that a newer release wrote what this one must not interpret.
 	ErrIncompat = errors.New("incompatible metadata format")
 )

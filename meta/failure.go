@@ -18,16 +18,18 @@ type failure struct {
 	fatal  func(reason string)
 }
 
-// set records the first failure; later ones are its consequences and only logged at debug.
+// set records the first failure; later ones are its consequences and only logged
+// at debug. Whoever is told by fatal also logs it.
 func (f *failure) set(reason string) {
 	if !f.reason.CompareAndSwap(nil, &reason) {
 		f.log.Debug("metadata store failed before", "consequence", reason)
 		return
 	}
-	f.log.Error("metadata store failed: no change is accepted until the next start", "reason", reason)
 	if f.fatal != nil {
 		f.fatal(reason)
+		return
 	}
+	f.log.Error("metadata store failed: no change is accepted until the next start", "reason", reason)
 }
 
 func (f *failure) get() (reason string, failed bool) {

@@ -3,8 +3,12 @@
 package meta
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"log/slog"
+	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -302,6 +306,35 @@ func TestWriterLeavesAtFailure(t *testing.T) {
 		if err := <-errs; !errors.Is(err, ErrFailed) {
 			t.Errorf("commit: got %v, want ErrFailed", err)
 		}
+	}
+	wantFailed(t, "Close", db.Close())
+}
+
+// TestFailureIsSaidOnce: the reason names the file once, and whoever is told of
+// it does the logging.
+func TestFailureIsSaidOnce(t *testing.T) {
+	var log bytes.Buffer
+	var broken atomic.Bool
+	var reasons []string
+	o := smallOptions(errorfs.Wrap(vfs.NewCrashableMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if broken.Load() && op.Kind == errorfs.OpFileWrite {
+			return &os.PathError{Op: "write", Path: op.Path, Err: syscall.ENOSPC}
+		}
+		return nil
+	})))
+	o.Log = slog.New(slog.NewTextHandler(&log, nil))
+	o.Fatal = func(reason string) { reasons = append(reasons, reason) }
+	db, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken.Store(true)
+	wantFailed(t, "Commit", put(db, inc(1), 1, stepRow(1), true))
+	if len(reasons) != 1 || strings.Count(reasons[0], "write") != 1 || strings.Count(reasons[0], testPath) != 1 || !strings.HasSuffix(reasons[0], ": no space left on device") {
+		t.Errorf("reasons: got %q, want one that names write and file once", reasons)
+	}
+	if log.Len() != 0 {
+		t.Errorf("logged as well: %s", log.String())
 	}
 	wantFailed(t, "Close", db.Close())
 }

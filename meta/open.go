@@ -5,7 +5,6 @@ package meta
 import (
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/cockroachdb/errors/oserror"
@@ -23,7 +22,8 @@ const (
 
 // Open opens the store in o.Path, or makes it: under a temporary name, closed
 // and synced before it gets its own, because a crash inside Pebble's first open
-// can leave a directory that never opens again.
+// can leave a directory that never opens again. Something else at o.Path is
+// refused before anything is written.
 func Open(o Options) (*DB, error) {
 	o = o.withDefaults()
 	db, err := open(o)
@@ -34,6 +34,9 @@ func Open(o Options) (*DB, error) {
 }
 
 func open(o Options) (_ *DB, err error) {
+	if _, err := exists(o.FS, o.Path); err != nil {
+		return nil, err
+	}
 	if err := mkdirSynced(o.FS, o.Path); err != nil {
 		return nil, err
 	}
@@ -47,11 +50,20 @@ func open(o Options) (_ *DB, err error) {
 		}
 	}()
 	fail := &failure{log: o.Log, fatal: o.Fatal}
-	fs := &breaker{FS: withBallast(o), fail: fail}
+	spare := newBallast(o)
+	fs := &breaker{FS: spare.wrap(), fail: fail}
 	if err := prepare(o, fs, fail); err != nil {
 		return nil, err
 	}
-	return start(o, fs, fail, lock)
+	db, err := start(o, fs, fail)
+	if err != nil {
+		return nil, err
+	}
+	db.lock, db.ballast = lock, spare
+	if err := spare.restore(); err != nil {
+		o.Log.Warn("no ballast for a full metadata file system", "path", o.Path, "error", err, "advice", "free space on it; the ballast is made when there is room")
+	}
+	return db, nil
 }
 
 // prepare leaves a whole store under its final name, durably.
@@ -80,7 +92,7 @@ func prepare(o Options, fs *breaker, fail *failure) error {
 // the temporary name can be fixed.
 func build(o Options, fs *breaker, fail *failure) error {
 	tmp := fs.PathJoin(o.Path, tmpPrefix+"0")
-	pb, err := openPebble(o, tmp, fs, fail)
+	pb, err := openPebble(tmp, pebbleOptions(o, fs, fail), fail)
 	if err != nil {
 		return err
 	}
@@ -97,12 +109,14 @@ func build(o Options, fs *breaker, fail *failure) error {
 	return errors.Join(syncDir(fs, o.Path), fail.err())
 }
 
-func start(o Options, fs *breaker, fail *failure, lock io.Closer) (*DB, error) {
-	pb, err := openPebble(o, fs.PathJoin(o.Path, dirName), fs, fail)
+func start(o Options, fs *breaker, fail *failure) (*DB, error) {
+	po := pebbleOptions(o, fs, fail)
+	po.ErrorIfNotExists = true // only build makes one
+	pb, err := openPebble(fs.PathJoin(o.Path, dirName), po, fail)
 	if err != nil {
 		return nil, err
 	}
-	db := &DB{pb: pb, fs: o.FS, path: o.Path, lock: lock, fail: fail}
+	db := &DB{pb: pb, fs: o.FS, path: o.Path, fail: fail}
 	if err := errors.Join(db.checkVersion(), db.loadGenerations()); err != nil {
 		return nil, errors.Join(err, pb.Close())
 	}
@@ -111,12 +125,14 @@ func start(o Options, fs *breaker, fail *failure, lock io.Closer) (*DB, error) {
 
 // openPebble counts as done only if nothing failed on the way: behind a tripped
 // breaker Pebble opens a dream.
-func openPebble(o Options, dir string, fs *breaker, fail *failure) (*pebble.DB, error) {
-	pb, err := pebble.Open(dir, pebbleOptions(o, fs, fail))
+func openPebble(dir string, po *pebble.Options, fail *failure) (*pebble.DB, error) {
+	pb, err := pebble.Open(dir, po)
 	ferr := fail.err()
 	switch {
 	case err != nil && ferr != nil:
 		return nil, ferr // what Pebble says then is a consequence
+	case pebble.IsCorruptionError(err), oserror.IsNotExist(err):
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	case err != nil:
 		return nil, err
 	case ferr != nil:

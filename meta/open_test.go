@@ -9,13 +9,10 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"sync/atomic"
-	"syscall"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 )
 
 func TestNewerLayoutIsRefused(t *testing.T) {
@@ -135,62 +132,4 @@ func hold(dir string) {
 	fmt.Print("held")
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	_ = db.Close()
-}
-
-// roomFS has a disk that is full while the ballast is there.
-type roomFS struct {
-	vfs.FS
-	avail uint64
-}
-
-func (f roomFS) GetDiskUsage(string) (vfs.DiskUsage, error) {
-	return vfs.DiskUsage{AvailBytes: f.avail}, nil
-}
-
-func TestBallast(t *testing.T) {
-	for name, c := range map[string]struct {
-		avail  uint64
-		helps  bool // the disk has room once the ballast is gone
-		exists bool
-		fails  bool
-	}{
-		"given up, goes on":     {1 << 30, true, true, false},
-		"given up, still full":  {1 << 30, false, true, true},
-		"no room for a ballast": {1 << 10, true, false, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			mem := vfs.NewCrashableMem()
-			ballast := mem.PathJoin(testPath, ballastName)
-			var full atomic.Bool
-			fs := errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
-				if !full.Load() || op.Kind != errorfs.OpFileWrite {
-					return nil
-				}
-				if _, err := mem.Stat(ballast); err != nil && c.exists && c.helps {
-					return nil
-				}
-				return fmt.Errorf("injected: %w", syscall.ENOSPC)
-			}))
-			o := smallOptions(roomFS{fs, c.avail})
-			o.MinFree = 1 << 20
-			db, err := Open(o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := mem.Stat(ballast); (err == nil) != c.exists {
-				t.Errorf("ballast present: %v, want %v", err == nil, c.exists)
-			}
-			full.Store(true)
-			err = put(db, inc(1), 1, stepRow(1), true)
-			if errors.Is(err, ErrFailed) != c.fails {
-				t.Errorf("commit on the full disk: %v, want failure %v", err, c.fails)
-			}
-			if _, err := mem.Stat(ballast); err == nil {
-				t.Error("the ballast is still there")
-			}
-			if err := db.Close(); errors.Is(err, ErrFailed) != c.fails {
-				t.Errorf("Close: %v", err)
-			}
-		})
-	}
 }

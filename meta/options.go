@@ -19,7 +19,7 @@ type Options struct {
 	MemTableSize uint64 // bytes; 0: 16 MiB. Tests go down to 64 KiB to see flushes.
 
 	Log   *slog.Logger        // nil: silent
-	Fatal func(reason string) // called once when metaFailed is set; may be nil; must neither block nor call the DB
+	Fatal func(reason string) // called once when metaFailed is set, and logs it; may be nil; must neither block nor call the DB
 }
 
 // FormatVersion pins Pebble's on-disk format: a new Pebble must not raise it by
