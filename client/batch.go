@@ -18,8 +18,12 @@ type Lease struct {
 	Owner string        // a label for people
 }
 
-func (l Lease) wire() api.LeaseRequest {
-	return api.LeaseRequest{TTLMS: l.TTL.Milliseconds(), Owner: l.Owner}
+func (l Lease) wire() (api.LeaseRequest, error) {
+	ms, err := ttlMS(l.TTL)
+	if err != nil {
+		return api.LeaseRequest{}, fmt.Errorf("lease: %w", err)
+	}
+	return api.LeaseRequest{TTLMS: ms, Owner: l.Owner}, nil
 }
 
 // LookupOptions change what Lookup does.
@@ -32,7 +36,10 @@ type LookupOptions struct {
 func (c *Client) Lookup(ctx context.Context, keys []string, o LookupOptions) (api.LookupResponse, error) {
 	in := api.LookupRequest{Batch: c.batch(ctx, keys), Prefix: o.Prefix}
 	if o.Lease != nil {
-		l := o.Lease.wire()
+		l, err := o.Lease.wire()
+		if err != nil {
+			return api.LookupResponse{}, err
+		}
 		in.Lease = &l
 	}
 	var out api.LookupResponse
@@ -48,7 +55,11 @@ func (c *Client) Remove(ctx context.Context, keys []string, force bool) (api.Rem
 
 // Pin takes a lease on keys.
 func (c *Client) Pin(ctx context.Context, keys []string, l Lease) (api.PinResponse, error) {
-	in := api.PinRequest{Batch: c.batch(ctx, keys), LeaseRequest: l.wire()}
+	lease, err := l.wire()
+	if err != nil {
+		return api.PinResponse{}, err
+	}
+	in := api.PinRequest{Batch: c.batch(ctx, keys), LeaseRequest: lease}
 	var out api.PinResponse
 	return out, c.call(ctx, http.MethodPost, "/v1/batch/pin", nil, in, &out)
 }

@@ -15,6 +15,7 @@
 //
 // Errors: a request that failed as a whole is an *Error made from the daemon's
 // problem+json; use StatusOf for single objects. A key of a batch that failed
-// is no error: its result says so. Anything else is the transport's error,
+// is no error: its result says so. ErrTTL is a negative time to live, which is
+// never sent. Anything else is the transport's error,
 // wrapped with the address.
 package client

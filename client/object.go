@@ -4,6 +4,7 @@ package client
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"iter"
 	"net/http"
@@ -32,13 +33,15 @@ type PutOptions struct {
 const expectAbove = 1 << 20
 
 // Put stores n bytes of body under key. Without Overwrite a key that exists is
-// an *Error with the status exists.
+// an *Error with the status exists. A negative TTL is ErrTTL.
 func (c *Client) Put(ctx context.Context, key string, body io.Reader, n int64, o PutOptions) (api.PutResponse, error) {
 	query := url.Values{}
 	if o.Overwrite {
 		query.Set("overwrite", "true")
 	}
-	setTTL(query, o.TTL)
+	if err := setTTL(query, o.TTL); err != nil {
+		return api.PutResponse{}, fmt.Errorf("put %q: %w", key, err)
+	}
 	req, err := c.request(ctx, http.MethodPut, api.ObjectPath(c.ns, key), query, io.NopCloser(body))
 	if err != nil {
 		return api.PutResponse{}, err
@@ -131,11 +134,5 @@ func (c *Client) All(ctx context.Context) iter.Seq2[api.ListEntry, error] {
 				return
 			}
 		}
-	}
-}
-
-func setTTL(query url.Values, ttl time.Duration) {
-	if ttl > 0 {
-		query.Set("ttl_ms", strconv.FormatInt(max(ttl.Milliseconds(), 1), 10))
 	}
 }

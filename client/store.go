@@ -41,8 +41,12 @@ const copyPart = 1 << 20
 // off and the daemon publishes nothing of it. Results are in the order of
 // items. Store returns after its last use of items and their bodies.
 func (c *Client) Store(ctx context.Context, items iter.Seq[Item], o StoreOptions) (api.StoreResponse, error) {
+	query, err := c.storeQuery(ctx, o)
+	if err != nil {
+		return api.StoreResponse{}, fmt.Errorf("store: %w", err)
+	}
 	body := newStoreBody(items)
-	req, err := c.request(ctx, http.MethodPost, "/v1/batch/store", c.storeQuery(ctx, o), body)
+	req, err := c.request(ctx, http.MethodPost, "/v1/batch/store", query, body)
 	if err != nil {
 		return api.StoreResponse{}, err
 	}
@@ -64,7 +68,7 @@ func (c *Client) Store(ctx context.Context, items iter.Seq[Item], o StoreOptions
 	return out, nil
 }
 
-func (c *Client) storeQuery(ctx context.Context, o StoreOptions) url.Values {
+func (c *Client) storeQuery(ctx context.Context, o StoreOptions) (url.Values, error) {
 	q := url.Values{"namespace": {c.ns}}
 	if o.Overwrite {
 		q.Set("overwrite", "true")
@@ -72,7 +76,9 @@ func (c *Client) storeQuery(ctx context.Context, o StoreOptions) url.Values {
 	if o.Force {
 		q.Set("force", "true")
 	}
-	setTTL(q, o.TTL)
+	if err := setTTL(q, o.TTL); err != nil {
+		return nil, err
+	}
 	if o.After != "" {
 		q.Set("after", o.After)
 	}
@@ -82,7 +88,7 @@ func (c *Client) storeQuery(ctx context.Context, o StoreOptions) url.Values {
 	if ms := deadlineMS(ctx); ms > 0 {
 		q.Set("deadline_ms", strconv.FormatInt(ms, 10))
 	}
-	return q
+	return q, nil
 }
 
 // storeBody is the request body. The transport finds WriteTo and calls it on

@@ -5,6 +5,8 @@ package config
 import (
 	"fmt"
 	"path/filepath"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -29,14 +31,40 @@ func (c *Config) checkSlabs(fs *faults) {
 			names[s.Name] = i
 		}
 		absolute(fs, path+".device", s.Device, false)
-		dev := filepath.Clean(s.Device)
+		dev := identity(s.Device)
 		if first, dup := devices[dev]; dup && s.Device != "" {
-			fs.add(path+".device", "%q is also the device of slabs[%d]: a slab needs a device of its own", s.Device, first)
+			fs.add(path+".device", "%q is also the device of slabs[%d]: %q and %q would overwrite each other on %s: give each slab a device of its own",
+				s.Device, first, c.Slabs[first].Name, s.Name, resolved(s.Device))
 		} else {
 			devices[dev] = i
 		}
 		c.checkSlab(fs, path, s)
 	}
+}
+
+// identity tells devices apart whatever names they have: block devices by their
+// numbers, files by where they lie. What cannot be looked at is told by name.
+func identity(path string) string {
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		return resolved(path)
+	}
+	if st.Mode&unix.S_IFMT == unix.S_IFBLK {
+		return fmt.Sprintf("block device %d:%d", unix.Major(st.Rdev), unix.Minor(st.Rdev))
+	}
+	return fmt.Sprintf("inode %d of %d:%d", st.Ino, unix.Major(st.Dev), unix.Minor(st.Dev))
+}
+
+// resolved returns path without symbolic links, as far as it exists.
+func resolved(path string) string {
+	path = filepath.Clean(path)
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
+		return filepath.Join(dir, filepath.Base(path))
+	}
+	return path
 }
 
 func (c *Config) checkSlab(fs *faults, path string, s Slab) {
