@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/rawblockd/rawblockd/internal/mutant"
+	"github.com/rawblockd/rawblockd/slab"
 )
 
 // start claims the items that are open, finds slots for those it got, and
@@ -74,6 +75,10 @@ func (st *Storing) claimAll(items []*storeItem) {
 	for i := range claims {
 		claims[i].done = make(chan struct{})
 	}
+	if broken == nil {
+		broken = s.tooFull()
+	}
+	now := s.nowMS()
 	h := s.lock(lockStore)
 	defer s.unlock(h)
 	for i, it := range items {
@@ -82,16 +87,16 @@ func (st *Storing) claimAll(items []*storeItem) {
 		case broken != nil:
 			it.end(Unavailable, broken)
 		default:
-			st.claimLocked(it, &claims[i])
+			st.claimLocked(it, &claims[i], now)
 		}
 	}
 }
 
 // +checklocks:st.s.mu
-func (st *Storing) claimLocked(it *storeItem, c *claim) {
+func (st *Storing) claimLocked(it *storeItem, c *claim, now int64) {
 	s := st.s
 	h, found := s.x.find(it.digest)
-	if found && !s.x.dead(h, st.now) {
+	if found && !s.x.dead(h, now) {
 		if !st.o.Overwrite {
 			it.end(Exists, nil)
 			return
@@ -191,10 +196,13 @@ func (st *Storing) correct(items []*storeItem) {
 	h := st.s.lock(lockStore)
 	defer st.s.unlock(h)
 	for _, it := range items {
-		bytes := st.due(it)
-		st.ns.used += bytes - it.slotBytes
-		it.slotBytes = bytes
+		if !it.settle && !st.chargeLocked(it, st.due(it)) {
+			st.s.volumes[it.vol].slab.Move(it.slots, slab.Reserved, slab.Free)
+			it.ids, it.slots = nil, nil
+		}
 		if it.settle {
+			st.ns.used -= it.slotBytes
+			it.slotBytes = 0
 			st.s.dropClaimLocked(it, false, 0)
 		}
 	}

@@ -50,6 +50,8 @@ type committer struct {
 	s    *Store
 	wake chan struct{} // capacity 1
 
+	settling sync.Mutex // one advance at a time: a position is durable only when its slots are free
+
 	mu sync.Mutex
 	// +checklocks:mu
 	queue []group
@@ -249,6 +251,8 @@ func (c *committer) fill(b *meta.Batch, g *group) {
 // advance makes pos the durable position: first the slots of deleted entries
 // become free, then those who wait may answer.
 func (c *committer) advance(pos uint64) {
+	c.settling.Lock()
+	defer c.settling.Unlock()
 	c.mu.Lock()
 	n := 0
 	for n < len(c.unsynced) && c.unsynced[n].pos <= pos {
@@ -277,13 +281,16 @@ func (c *committer) advance(pos uint64) {
 func (c *committer) fail(groups []group, cause error) {
 	c.s.unserve(groups)
 	c.mu.Lock()
-	if c.failed == nil {
+	first := c.failed == nil
+	if first {
 		c.failed = fmt.Errorf("%w: %w", ErrUnavailable, cause)
-		c.s.o.Log.Error("commits stopped", "cause", cause)
 	}
 	close(c.moved)
 	c.moved = make(chan struct{})
 	c.mu.Unlock()
+	if first {
+		c.s.o.Log.Error("commits stopped", "cause", cause)
+	}
 }
 
 // reached returns the position up to which Pebble has the groups.

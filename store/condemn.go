@@ -2,31 +2,52 @@
 
 package store
 
-// quarantineShare limits what errors of the device may take out of use: a sick
-// drive must not use itself up. Beyond it keys fail, and their slots stay.
-const quarantineShare = 64 // one slot in so many, but at least as many slots
+import (
+	"github.com/rawblockd/rawblockd/slab"
+)
 
-// mayQuarantine tells whether I/O errors of a volume may still cost it slots,
-// when pending more are about to go. Under the pin lock the answer is exact.
-func (s *Store) mayQuarantine(v, pending int) bool {
+// quarantineLimit is how many of a slab's slots errors of the device may take out
+// of use: a sick drive must not use itself up. Beyond it keys fail, and their
+// slots stay. One in 64, but some also of a small slab.
+func quarantineLimit(total uint32) uint32 { return max(total/64, min(64, total/8)) }
+
+// mayQuarantine tells whether I/O errors of a volume may still cost it n slots.
+// Under the pin lock the answer is exact.
+func (s *Store) mayQuarantine(v, n int) bool {
 	c := s.volumes[v].slab.Counts()
-	return c.Quarantined+uint32(pending) < max(quarantineShare, c.Total/quarantineShare)
+	return c.Quarantined+uint32(n) <= quarantineLimit(c.Total)
 }
 
 // condemn drops an entry whose bytes are bad and puts its slots out of use, if
 // the entry is still the one that was read: never a newer one of the same key.
 // With limited, only within the share that errors of the device may take.
 func (s *Store) condemn(it *loadItem, reason string, limited bool) {
-	h := s.lock(lockCondemn)
-	defer s.unlock(h)
-	if s.x.gen[it.head] != it.Gen || limited && !s.mayQuarantine(it.vol, 0) {
-		return
-	}
-	s.detachLocked(it.head, condemn)
 	v := s.volumes[it.vol]
-	slots := s.x.chain(nil, it.head)
-	v.slab.Quarantine(it.pay.Slots)
-	s.spaces[s.x.ns[it.head]].used -= s.sizeLocked(it.head)
-	s.commits.enqueue(group{sync: !v.relaxed, bad: []badRow{{head: it.head, slots: slots, reason: reason}}})
-	s.o.Log.Warn("entry dropped, its slots are quarantined", "slab", v.slab.Name(), "slot", it.pay.Slots[0], "slots", len(slots), "reason", reason)
+	h := s.lock(lockCondemn)
+	mine := s.x.gen[it.head] == it.Gen && (!limited || s.mayQuarantine(it.vol, len(it.pay.Slots)))
+	switch {
+	case !mine:
+	case s.tornLocked(it, limited):
+		slots := s.newSlotLists(len(it.pay.Slots))
+		s.unlinkLocked(it.head, slots)
+		s.move(slots, slab.Used, slab.Deleting)
+		s.commits.enqueue(group{deletes: []id{it.head}})
+	default:
+		s.detachLocked(it.head, condemn)
+		v.slab.Quarantine(it.pay.Slots)
+		s.spaces[s.x.ns[it.head]].used -= s.sizeLocked(it.head)
+		bad := badRow{head: it.head, slots: s.x.chain(nil, it.head), reason: reason}
+		s.commits.enqueue(group{sync: !v.relaxed, bad: []badRow{bad}})
+	}
+	s.unlock(h)
+	if mine {
+		s.o.Log.Warn("entry dropped", "slab", v.slab.Name(), "slot", it.pay.Slots[0], "slots", len(it.pay.Slots), "reason", reason)
+	}
+}
+
+// tornLocked tells bad bytes that a crash explains from those that accuse the
+// device: a relaxed store that an earlier mount had not flushed. Its entry goes,
+// its slots are as good as any.
+func (s *Store) tornLocked(it *loadItem, ioError bool) bool {
+	return s.volumes[it.vol].relaxed && !ioError && it.Gen < s.born
 }

@@ -55,6 +55,9 @@ func TestFlippedByteCostsOneKey(t *testing.T) {
 				t.Errorf("checksum failures: %v", got)
 			}
 			r.restart()
+			if got := r.metric(r.s.metrics.recoveryFaults).GetCounter().GetValue(); got != 0 {
+				t.Errorf("recovery found %v faults: the row was not dropped with its slots", got)
+			}
 		}
 	}
 	if got := r.store(100_000, StoreOptions{}, keys[7])[0]; got.Status != OK {
@@ -287,8 +290,9 @@ func TestReadErrorsQuarantineABoundedShare(t *testing.T) {
 	if got := r.load(1, keys...); !cmp.Equal(got, all(200, IOError)) {
 		t.Errorf("loads: %v", got)
 	}
-	if c := r.counts(); c.Quarantined != quarantineShare {
-		t.Errorf("quarantined %d slots, want %d", c.Quarantined, quarantineShare)
+	c := r.counts()
+	if want := quarantineLimit(c.Total); c.Quarantined != want {
+		t.Errorf("quarantined %d slots, want %d", c.Quarantined, want)
 	}
 	r.devs[0].Heal()
 	if got := r.load(1, keys[199]); got[0] != OK {
@@ -301,12 +305,12 @@ func TestLeaseEndsByItself(t *testing.T) {
 	r.mustStore(10, "a")
 	l := r.pin("a")
 	r.clock.Add(int64(29 * time.Second))
-	r.s.sweep()
+	r.sweep()
 	if st := r.s.Status(); st.Leases != 1 || st.Pins != 1 {
 		t.Errorf("before its end: %+v", st)
 	}
 	r.clock.Add(int64(time.Second))
-	r.s.sweep()
+	r.sweep()
 	if st := r.s.Status(); st.Leases != 0 || st.Pins != 0 || st.Namespaces[0].Pinned != 0 {
 		t.Errorf("after its end: %+v", st)
 	}
@@ -343,19 +347,19 @@ func TestExpiry(t *testing.T) {
 	r.restart()
 	r.pin("b")
 	r.clock.Add(int64(2 * time.Second))
-	if got := r.lookup("a", "b", "forever"); !cmp.Equal(got, []Status{Expired, OK, OK}) {
+	gone := func(st Status) bool { return st == Expired || st == Missing } // the sweeper may have come by
+	if got := r.lookup("a", "b", "forever"); !gone(got[0]) || !cmp.Equal(got[1:], all(2, OK)) {
 		t.Errorf("lookup: %v", got)
 	}
-	if got := r.load(1, "a", "b"); !cmp.Equal(got, []Status{Expired, OK}) {
+	if got := r.load(1, "a", "b"); !gone(got[0]) || got[1] != OK {
 		t.Errorf("load: %v", got)
 	}
-	r.s.sweep()
+	r.sweep()
 	if got := r.lookup("a", "b"); !cmp.Equal(got, []Status{Missing, OK}) {
 		t.Errorf("after a sweep: %v", got)
 	}
 	r.clock.Add(int64(time.Hour))
-	r.s.sweep() // the lease first, then the entry
-	r.s.sweep()
+	r.sweep() // the lease first, then the entry
 	if st := r.s.Status(); st.Entries != 1 {
 		t.Errorf("%d entries left, want one", st.Entries)
 	}
@@ -508,5 +512,42 @@ func TestTwoRowsOfOneKey(t *testing.T) {
 	}
 	if c := r.counts(); c.Used != 2 || c.Free != c.Total-2 {
 		t.Errorf("slots: %+v", c)
+	}
+}
+
+// Of inconsistent rows every mixture must come up, and stay usable.
+func TestMixturesOfBadRows(t *testing.T) {
+	r := newRig(t)
+	r.mustStore(1000, "x", "y", "z")
+	r.remove(false, "x", "y", "z")
+	r.mustStore(100_000, "a") // two slots
+	first, _ := r.where("a")
+	l := r.slabs[0].Label()
+	head := uint32((first - l.DataOffset) / l.Stride)
+	inc := r.s.volumes[0].inc
+	row, ok, err := r.db.Get(inc, head)
+	if err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	b := r.db.NewBatch()
+	older, sharer, broken := row, row, row
+	older.Gen, older.More = row.Gen-1, []uint32{20} // a loser of "a" on 19 and 20 ...
+	b.Set(inc, 19, &older)
+	sharer.Key, sharer.Gen, sharer.More = "s", row.Gen-2, []uint32{20} // ... whose slot 20 another claims
+	b.Set(inc, 30, &sharer)
+	broken.Key, broken.Len = "t", 1 // a row that cannot be, in the further slot of "a"
+	b.Set(inc, row.More[0], &broken)
+	if err := r.db.Commit(b, true); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		r.restart()
+		if got := r.load(1, "a", "s", "t"); !cmp.Equal(got, all(3, Missing)) {
+			t.Errorf("loads: %v", got)
+		}
+		r.checkStates()
+		r.remove(true, "a", "s", "t")
+		r.mustStore(1000, "new")
+		r.remove(false, "new")
 	}
 }

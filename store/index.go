@@ -134,7 +134,7 @@ func (x *index) insert(e entry, chain []id) {
 	x.refs[head], x.pins[head] = 0, 0
 	x.life[head] = live
 	x.link(chain)
-	atomic.StoreUint64(&x.gen[head], e.gen)
+	x.setGen(head, e.gen)
 	x.live++
 	if e.expiry != 0 {
 		x.ttls++
@@ -169,7 +169,7 @@ func (x *index) unlink(h id, to life) {
 	x.vacate(i)
 	x.life[h] = to
 	x.pins[h] = 0
-	atomic.StoreUint64(&x.gen[h], 0)
+	x.setGen(h, 0)
 	x.live--
 	if x.expiry[h] != 0 {
 		x.ttls--
@@ -211,6 +211,9 @@ func (x *index) chain(dst []id, h id) []id {
 	}
 	return dst
 }
+
+// setGen changes a generation, which judge reads without the lock.
+func (x *index) setGen(h id, gen uint64) { atomic.StoreUint64(&x.gen[h], gen) }
 
 // dead tells whether an entry's time is over. A pin outlives expiry.
 func (x *index) dead(h id, nowMS int64) bool {

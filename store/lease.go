@@ -217,8 +217,9 @@ func (s *Store) Pin(ctx context.Context, ns string, keys []string, r LeaseReques
 	return res, ctx.Err()
 }
 
-// Unpin gives back all pins of a lease, or those on keys. A pin whose entry was
-// removed by force is stale: counted, and nothing else happens. ErrNoLease if
+// Unpin gives back all pins of a lease, or those on keys; a key that the lease
+// does not pin counts for nothing. A pin whose entry was removed by force is
+// stale: counted and dropped, and nothing else happens. ErrNoLease if
 // the namespace has no such lease.
 func (s *Store) Unpin(_ context.Context, ns, leaseID string, keys []string) (released, stale int, err error) {
 	sp, err := s.space(ns)
@@ -230,7 +231,10 @@ func (s *Store) Unpin(_ context.Context, ns, leaseID string, keys []string) (rel
 	}
 	defer s.work.Done()
 	ds, valid := s.digests(sp, keys)
-	wanted := make(map[pin]bool, len(keys))
+	wanted := make(map[digest]bool, len(keys))
+	for i := range keys {
+		wanted[ds[i]] = valid[i]
+	}
 	h := s.lock(lockUnpin)
 	defer s.unlock(h)
 	l := s.leases.byID[leaseID]
@@ -239,31 +243,34 @@ func (s *Store) Unpin(_ context.Context, ns, leaseID string, keys []string) (rel
 	}
 	if keys == nil {
 		released, stale = s.endLeaseLocked(l)
-		s.metrics.stalePins.Add(float64(stale))
-		return released, stale, nil
+	} else {
+		released, stale = s.unpinSomeLocked(l, wanted)
 	}
-	for i := range keys {
-		head, ok := s.x.find(ds[i])
-		if !valid[i] || !ok {
-			stale++
-			continue
-		}
-		wanted[pin{head, s.x.gen[head]}] = true
-	}
+	s.metrics.stalePins.Add(float64(stale))
+	return released, stale, nil
+}
+
+// unpinSomeLocked gives back the pins of a lease on the keys wanted, and drops
+// those that are stale.
+// +checklocks:s.mu
+func (s *Store) unpinSomeLocked(l *lease, wanted map[digest]bool) (released, stale int) {
 	kept := l.pins[:0]
 	for _, p := range l.pins {
-		if wanted[p] && s.unpinLocked(p) {
+		switch {
+		case s.x.gen[p.head] != p.gen:
+			stale++
+		case wanted[s.x.digest[p.head]]:
+			s.unpinLocked(p)
 			released++
-			continue
+		default:
+			kept = append(kept, p)
 		}
-		kept = append(kept, p)
 	}
 	l.pins = kept
 	if len(kept) == 0 {
 		s.endLeaseLocked(l)
 	}
-	s.metrics.stalePins.Add(float64(stale))
-	return released, stale, nil
+	return released, stale
 }
 
 // Leases lists the leases of a namespace, or of all for "", soonest end first.

@@ -5,6 +5,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -130,7 +131,13 @@ func (l *Loading) run() {
 			l.submit(batch)
 			batch = nil
 			var err error
-			if buf, err = l.s.o.Buffers.Get(l.ctx, it.Bytes); err != nil {
+			buf, err = l.s.o.Buffers.Get(l.ctx, it.Bytes)
+			if errors.Is(err, ioengine.ErrNoRoom) {
+				l.finish(it, TooLarge, fmt.Errorf("%d bytes were stored under larger limits; limits.stream_bytes is %d now", it.Bytes, l.s.o.Buffers.Cap()))
+				l.s.release([]id{it.head})
+				continue
+			}
+			if err != nil {
 				l.giveUp(l.items[i:])
 				return
 			}

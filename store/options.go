@@ -46,6 +46,7 @@ type Options struct {
 	Now          func() time.Time
 	Log          *slog.Logger
 	SyncInterval time.Duration // of relaxed slabs
+	MinFree      int64         // bytes: stores are refused while the metadata's file system has less
 	Progress     func(done, total uint64)
 }
 
@@ -94,8 +95,8 @@ func (o *Options) validate() error {
 		return errors.New("store options: no slabs")
 	case o.MaxPayload <= 0 || o.MaxPayload > math.MaxUint32:
 		return fmt.Errorf("store options: largest payload %d is not in 1 … 4 GiB − 1", o.MaxPayload)
-	case o.MaxPayload > o.Buffers.Cap():
-		return fmt.Errorf("store options: buffers of %d bytes are smaller than one payload of %d", o.Buffers.Cap(), o.MaxPayload)
+	case 2*o.MaxPayload > o.Buffers.Cap():
+		return fmt.Errorf("store options: buffers of %d bytes are smaller than two payloads of %d: batches that wait for each other could fill them", o.Buffers.Cap(), o.MaxPayload)
 	case len(o.Namespaces) == 0:
 		return errors.New("store options: no namespaces")
 	case o.DefaultTTL <= 0 || o.MaxTTL < o.DefaultTTL:

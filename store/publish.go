@@ -87,6 +87,7 @@ func (st *Storing) publish(round []*storeItem) uint64 {
 	g := group{sync: s.anySync(st.ns), sets: make([]setRow, 0, len(round))}
 	old, back, suspect := s.newSlotLists(len(round)), s.newSlotLists(0), s.newSlotLists(0)
 	used := s.newSlotLists(len(round))
+	now := s.nowMS()
 	rows := make([]setRow, len(round))
 	for i, it := range round {
 		if it.ids != nil {
@@ -99,7 +100,7 @@ func (st *Storing) publish(round []*storeItem) uint64 {
 		case it.ids == nil:
 		case it.writeErr != nil:
 			st.failLocked(it, &g, back, suspect)
-		case st.admitLocked(it, &g, old):
+		case st.admitLocked(it, &g, old, now):
 			g.sets = append(g.sets, rows[i])
 			used[it.vol] = append(used[it.vol], it.slots...)
 		default:
@@ -130,14 +131,14 @@ func (st *Storing) publish(round []*storeItem) uint64 {
 
 // admitLocked publishes one item, replacing what it may replace.
 // +checklocks:st.s.mu
-func (st *Storing) admitLocked(it *storeItem, g *group, old slotLists) bool {
+func (st *Storing) admitLocked(it *storeItem, g *group, old slotLists, now int64) bool {
 	s := st.s
 	if it.replaces != none {
 		return st.admitInPlaceLocked(it, g)
 	}
 	if h, found := s.x.find(it.digest); found {
 		switch {
-		case !s.x.dead(h, st.now) && !st.o.Overwrite:
+		case !s.x.dead(h, now) && !st.o.Overwrite:
 			it.end(Exists, nil)
 			return false
 		case s.x.pins[h] > 0 && !st.o.Force:
@@ -172,7 +173,7 @@ func (st *Storing) failLocked(it *storeItem, g *group, back, suspect slotLists) 
 	switch {
 	case errors.Is(it.writeErr, slab.ErrReadOnly):
 		it.end(Unavailable, it.writeErr)
-	case errors.As(it.writeErr, &ioErr) && it.replaces == none && s.mayQuarantine(it.vol, len(suspect[it.vol])):
+	case errors.As(it.writeErr, &ioErr) && it.replaces == none && s.mayQuarantine(it.vol, len(suspect[it.vol])+len(it.slots)):
 		it.end(IOError, it.writeErr)
 		suspect[it.vol] = append(suspect[it.vol], it.slots...)
 		g.bad = append(g.bad, badRow{head: none, slots: it.ids, reason: "write error on store: " + it.writeErr.Error()})
@@ -233,12 +234,12 @@ func (st *Storing) followed(it *storeItem) bool {
 		return true
 	}
 	switch {
-	case c.ok:
+	case c.ok && !st.o.Overwrite:
 		it.end(Exists, nil)
 		it.drop()
 		st.confirm([]*storeItem{it}, c.pos)
 	case it.Buf == nil:
-		it.end(Busy, errors.New("the batch that stored this key failed, and its bytes were not kept: store it again"))
+		it.end(Busy, errors.New("another batch was storing this key, and the bytes of this one were not kept: store it again"))
 	default:
 		return false
 	}

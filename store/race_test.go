@@ -316,7 +316,7 @@ func TestLoadStreams(t *testing.T) {
 // A reader that takes nothing holds no more than the stream budget, and others
 // go on once it has left.
 func TestStalledReader(t *testing.T) {
-	r := newRig(t, func(o *rigOptions) { o.slots, o.payload, o.buffers = 64, 1<<20, 1<<20 })
+	r := newRig(t, func(o *rigOptions) { o.slots, o.payload, o.buffers = 64, 512<<10, 1<<20 })
 	keys := names(30)
 	r.mustStore(64<<10, keys...)
 	l, err := r.s.Load(context.Background(), ns, keys)

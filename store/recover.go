@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/rawblockd/rawblockd/internal/mutant"
 	"github.com/rawblockd/rawblockd/meta"
@@ -16,16 +17,15 @@ import (
 // recovery derives the index and the free lists from the rows. It is the same
 // after every kind of stop.
 type recovery struct {
-	s     *Store
-	slots slotLists // of losers
-	lost  []id      // heads of entries that a later one of the same key replaces
-	bad   []badRow
+	s    *Store
+	lost []id // heads of entries that a later one of the same key replaces
+	bad  []badRow
 }
 
 // recover mounts all slabs and reads their rows. Only Open calls it, before
 // anything else runs.
 func (s *Store) recover(ctx context.Context) error {
-	r := &recovery{s: s, slots: s.newSlotLists(0)}
+	r := &recovery{s: s}
 	missing, err := s.absent()
 	if err != nil {
 		return err
@@ -92,7 +92,12 @@ func (r *recovery) row(v *volume, head uint32, row *meta.Row, rowErr error) erro
 	if rowErr == nil {
 		rowErr = checkRow(v, slots, row)
 	}
-	if rowErr != nil {
+	switch {
+	case rowErr == nil:
+	case v.slab.State(head) == slab.Used:
+		r.shared(v, head, []uint32{head}, fmt.Errorf("row: %w", rowErr))
+		return nil
+	default:
 		r.condemn(v, head, []uint32{head}, "row: "+rowErr.Error())
 		return nil
 	}
@@ -162,11 +167,8 @@ func (r *recovery) insert(v *volume, sp *space, slots []uint32, row *meta.Row) {
 }
 
 // lose notes an entry for deletion.
-//
-// +checklocksignore: nothing else runs yet.
 func (r *recovery) lose(h id) {
 	r.lost = append(r.lost, h)
-	r.s.addChainLocked(r.slots, h)
 	r.s.o.Log.Warn("two rows of one key: the older one is dropped", "slot id", h)
 }
 
@@ -213,10 +215,34 @@ func (r *recovery) condemn(v *volume, head uint32, slots []uint32, reason string
 	r.bad = append(r.bad, badRow{head: head + v.base, slots: v.toIDs(slots), reason: reason})
 }
 
+// losers returns the slots of the entries to delete. One that shares a slot with
+// what was found bad goes the way of that instead.
+//
+// +checklocksignore: nothing else runs yet.
+func (r *recovery) losers() slotLists {
+	s := r.s
+	slots := s.newSlotLists(0)
+	var keep []id
+	for _, h := range r.lost {
+		v := s.volumes[s.volumeOf(h)]
+		mine := v.toSlots(s.x.chain(nil, h))
+		if !slices.ContainsFunc(mine, func(sl uint32) bool { return v.slab.State(sl) == slab.Quarantined }) {
+			keep = append(keep, h)
+			s.addChainLocked(slots, h)
+			continue
+		}
+		s.spaces[s.x.ns[h]].used -= s.sizeLocked(h)
+		s.x.life[h] = condemn
+		r.condemn(v, h-v.base, mine, "shares a slot with a row that was dropped")
+	}
+	r.lost = keep
+	return slots
+}
+
 // settle makes what recovery found durable before anything is served.
 func (r *recovery) settle() error {
 	s := r.s
-	s.move(r.slots, slab.Used, slab.Deleting)
+	s.move(r.losers(), slab.Used, slab.Deleting)
 	if len(r.bad) == 0 && len(r.lost) == 0 {
 		return nil
 	}

@@ -48,8 +48,8 @@ func (s *Store) syncSince(last uint64) uint64 {
 	return pos
 }
 
-// flushRelaxed flushes every relaxed slab, side by side, and waits at most one
-// interval: a hung device must not keep the slots of the others. Its checksums
+// flushRelaxed flushes every relaxed slab, side by side, and waits at most ten
+// intervals: a hung device must not keep the slots of the others. Its checksums
 // cover what it then has not written.
 func (s *Store) flushRelaxed() {
 	done := make(chan struct{}, len(s.volumes))

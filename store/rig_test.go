@@ -55,6 +55,10 @@ type rigOptions struct {
 	fs        vfs.FS
 	spaces    []Namespace
 	interval  time.Duration
+	realTime  bool    // the process's clock (fake inside synctest) instead of rig.clock
+	bounce    int64   // bytes of a slab's bounce memory
+	minFree   int64   // bytes
+	slotSizes []int64 // of each slab, instead of slotSize
 }
 
 func newRig(t testing.TB, change ...func(*rigOptions)) *rig {
@@ -72,6 +76,9 @@ func newRig(t testing.TB, change ...func(*rigOptions)) *rig {
 		r.fs = vfs.NewMem()
 	}
 	for i := range o.slabs {
+		if len(o.slotSizes) > 0 {
+			o.slotSize = o.slotSizes[i]
+		}
 		dev := simdev.New(simdev.Options{Size: 2<<20 + (o.slots*(o.slotSize+4096)+1<<20-1)&^(1<<20-1), Block: 512, Service: o.service, Parallel: 64})
 		if _, err := slab.InitDevice(dev, slab.InitOptions{SlotSize: o.slotSize, Name: fmt.Sprint("s", i)}); err != nil {
 			t.Fatal(err)
@@ -101,7 +108,10 @@ func (r *rig) open() error {
 	}
 	so := Options{
 		Meta: r.db, Namespaces: r.o.spaces, DefaultTTL: 30 * time.Second, MaxTTL: 10 * time.Minute, MaxPinned: r.o.maxPinned,
-		MaxPayload: r.o.payload, Buffers: r.arena, Now: func() time.Time { return time.Unix(0, r.clock.Load()) }, Log: quiet(), SyncInterval: r.o.interval,
+		MaxPayload: r.o.payload, Buffers: r.arena, Now: func() time.Time { return time.Unix(0, r.clock.Load()) }, Log: quiet(), SyncInterval: r.o.interval, MinFree: r.o.minFree,
+	}
+	if r.o.realTime {
+		so.Now = time.Now
 	}
 	for i := range so.Namespaces {
 		if r.o.quota > 0 {
@@ -111,7 +121,7 @@ func (r *rig) open() error {
 	for _, dev := range r.devs {
 		eng := ioengine.NewPread(dev, ioengine.PreadOptions{Workers: r.o.workers, InflightBytes: 64 << 20})
 		r.engs = append(r.engs, eng)
-		sl, err := slab.Open(dev, eng, slab.Options{Name: fmt.Sprint("s", len(r.slabs)), Log: quiet()})
+		sl, err := slab.Open(dev, eng, slab.Options{Name: fmt.Sprint("s", len(r.slabs)), Log: quiet(), BounceBytes: r.o.bounce})
 		if err != nil {
 			return err
 		}
@@ -198,6 +208,7 @@ func (r *rig) checkStates() {
 			r.t.Errorf("slab %d: entries have %d slots, %d are used", v, used, c.Used)
 		}
 	}
+	r.checkAccountsLocked()
 	for h, n := range r.s.x.refs {
 		if n != 0 {
 			r.t.Errorf("slot id %d has %d references left", h, n)
@@ -205,6 +216,34 @@ func (r *rig) checkStates() {
 	}
 	if len(r.s.claims) != 0 {
 		r.t.Errorf("%d claims left", len(r.s.claims))
+	}
+}
+
+// checkAccountsLocked compares what namespaces are charged with what they have.
+// Nothing may be under way but deletes.
+// +checklocks:r.s.mu
+func (r *rig) checkAccountsLocked() {
+	r.t.Helper()
+	x := r.s.x
+	used, pinned, entries := map[uint16]int64{}, map[uint16]int64{}, map[uint16]int64{}
+	for h := range x.life {
+		h := id(h)
+		switch x.life[h] {
+		case live:
+			entries[x.ns[h]]++
+			used[x.ns[h]] += r.s.sizeLocked(h)
+			if x.pins[h] > 0 {
+				pinned[x.ns[h]] += r.s.sizeLocked(h)
+			}
+		case dying, retired, unserved:
+			used[x.ns[h]] += r.s.sizeLocked(h)
+		}
+	}
+	for _, sp := range r.s.spaces {
+		if sp.used != used[sp.num] || sp.pinned != pinned[sp.num] || sp.entries != entries[sp.num] {
+			r.t.Errorf("namespace %q: used %d, pinned %d, entries %d; the index has %d, %d, %d",
+				sp.name, sp.used, sp.pinned, sp.entries, used[sp.num], pinned[sp.num], entries[sp.num])
+		}
 	}
 }
 
@@ -350,6 +389,12 @@ func all(n int, st Status) []Status {
 		out[i] = st
 	}
 	return out
+}
+
+// sweep does what the sweeper does when all is due.
+func (r *rig) sweep() {
+	r.s.sweepLeases()
+	r.s.sweepAll()
 }
 
 // metric reads one metric.

@@ -21,6 +21,7 @@ type Store struct {
 	hash    hasher
 	volumes []*volume
 	byName  map[string]*space
+	born    uint64 // generations from here on are of this mount
 	metrics *metrics
 	commits *committer
 
@@ -43,6 +44,7 @@ type Store struct {
 	commitd chan struct{}  // closed when the committer has ended
 	expire  chan struct{}  // capacity 1: a lease may end earlier than the sweeper thinks
 	gate    sync.RWMutex   // held shared while a request registers with work
+	full    atomic.Int64   // bytes free for metadata while that is too little; else -1
 }
 
 // Open mounts the slabs, scans their rows and starts the committer and the
@@ -67,11 +69,19 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err := s.recover(ctx); err != nil {
 		return nil, err
 	}
+	born, err := o.Meta.NextGenerations(1)
+	if err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	s.born = born
+	s.full.Store(-1)
+	s.watchSpace()
 	go func() {
 		defer close(s.commitd)
 		s.commits.run()
 	}()
-	s.loops.Add(2)
+	s.loops.Add(3)
+	go s.spaceLoop()
 	go s.sweepLoop()
 	go s.syncLoop()
 	return s, nil

@@ -191,7 +191,9 @@ func (st *Storing) write(v int, items []*storeItem) {
 		}
 	}
 	st.writes.Add(len(items))
-	st.s.volumes[v].slab.Write(reqs, func(i int, sum uint64, err error) {
+	// The slab may wait for bounce memory, and so for the device: that must not
+	// keep the caller, who has a deadline.
+	go st.s.volumes[v].slab.Write(reqs, func(i int, sum uint64, err error) {
 		items[i].sum, items[i].writeErr = sum, err
 		items[i].drop()
 		st.writes.Done()

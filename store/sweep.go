@@ -16,10 +16,11 @@ const (
 // sweepLoop ends leases and expired entries. With neither it sleeps.
 func (s *Store) sweepLoop() {
 	defer s.loops.Done()
+	var looked time.Time // when entries were looked through last
 	for {
 		var due <-chan time.Time
 		var timer *time.Timer
-		if d, any := s.nextSweep(); any {
+		if d, any := s.nextSweep(looked); any {
 			timer = time.NewTimer(d)
 			due = timer.C
 		}
@@ -29,8 +30,13 @@ func (s *Store) sweepLoop() {
 			return
 		case <-s.expire:
 			stopTimer(timer)
+			// However often this comes, what is due is done.
 		case <-due:
-			s.sweep()
+		}
+		s.sweepLeases()
+		if time.Since(looked) >= sweepEvery {
+			s.sweepAll()
+			looked = time.Now()
 		}
 	}
 }
@@ -41,14 +47,15 @@ func stopTimer(t *time.Timer) {
 	}
 }
 
-// nextSweep tells how long there is nothing to do.
-func (s *Store) nextSweep() (time.Duration, bool) {
+// nextSweep tells how long there is nothing to do, if entries were looked through
+// at the given time.
+func (s *Store) nextSweep(looked time.Time) (time.Duration, bool) {
 	now := s.o.Now()
 	h := s.lock(lockSweep)
 	defer s.unlock(h)
 	d, any := time.Duration(0), false
 	if s.x.ttls > 0 {
-		d, any = sweepEvery, true
+		d, any = max(sweepEvery-time.Since(looked), 0), true
 	}
 	if len(s.leases.due) > 0 {
 		if until := s.leases.due[0].expires.Sub(now); !any || until < d {
@@ -58,9 +65,8 @@ func (s *Store) nextSweep() (time.Duration, bool) {
 	return d, any
 }
 
-// sweep ends every lease and every entry whose time is over.
-func (s *Store) sweep() {
-	s.sweepLeases()
+// sweepAll removes every entry whose time is over.
+func (s *Store) sweepAll() {
 	now := s.nowMS()
 	for from := 0; from < len(s.x.gen); from += sweepChunk {
 		if !s.sweepEntries(from, min(from+sweepChunk, len(s.x.gen)), now) {
