@@ -20,7 +20,8 @@ type File struct {
 	path     string // as asked for
 	resolved string // without symbolic links
 	geo      Geometry
-	locked   bool // flock held for life
+	locked   bool  // flock held for life
+	claims   []int // descriptors that hold what lies under the device
 
 	// life is held for reading by every call that uses fd, and by Close for
 	// writing: the number must not be somebody else's file while a call is on
@@ -147,7 +148,12 @@ func (f *File) Close() error {
 	}
 	fd := f.fd
 	f.fd = -1
-	if err := unix.Close(fd); err != nil {
+	err := unix.Close(fd)
+	for _, claim := range f.claims {
+		err = errors.Join(err, unix.Close(claim))
+	}
+	f.claims = nil
+	if err != nil {
 		return fmt.Errorf("close device %q: %w", f.path, err)
 	}
 	return nil

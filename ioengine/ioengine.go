@@ -115,5 +115,6 @@ var (
 	ErrEndOfDevice = errors.New("beyond the end of the device")
 	ErrUnaligned   = errors.New("not aligned for direct I/O")
 	ErrHeld        = errors.New("device is held by another process")
+	ErrReadOnly    = errors.New("device is read-only")
 	ErrNoRoom      = errors.New("larger than the whole arena")
 )

@@ -25,7 +25,8 @@ type OpenOptions struct {
 	// Exclusive keeps everybody else out for as long as the File is open: a
 	// block device by O_EXCL, which also fails while it is mounted, a regular
 	// file, where O_EXCL means nothing, by flock. Somebody who has it already is
-	// waited for up to two seconds, then Open fails with ErrHeld.
+	// waited for up to two seconds, then Open fails with ErrHeld. The same bytes
+	// under another name count: the file behind a loop device is claimed with it.
 	Exclusive bool
 }
 
@@ -38,7 +39,7 @@ type OpenOptions struct {
 func Open(path string, o OpenOptions) (*File, error) {
 	f, err := open(path, o)
 	if err != nil {
-		return nil, fmt.Errorf("open device %q: %w", path, err)
+		return nil, fmt.Errorf("open device %q: %w", path, explainOpen(path, err))
 	}
 	return f, nil
 }
@@ -84,15 +85,33 @@ func (f *File) prepare(o OpenOptions, regular bool, named *unix.Stat_t) error {
 	if opened.Dev != named.Dev || opened.Ino != named.Ino || opened.Rdev != named.Rdev {
 		return errors.New("replaced by another file while it was opened")
 	}
-	if o.Exclusive && regular {
-		if err := retryHeld(unix.EWOULDBLOCK, func() error { return unix.Flock(f.fd, unix.LOCK_EX|unix.LOCK_NB) }); err != nil {
+	if !o.ReadOnly && !regular {
+		if err := writable(f.fd, f.resolved); err != nil {
 			return err
 		}
-		f.locked = true
+	}
+	if o.Exclusive {
+		if err := f.claim(regular, &opened); err != nil {
+			return err
+		}
 	}
 	var err error
 	f.geo, err = geometry(f.fd, f.resolved, regular)
 	return err
+}
+
+// claim keeps everybody else out, under whatever name. A block device has been opened
+// with O_EXCL already.
+func (f *File) claim(regular bool, st *unix.Stat_t) error {
+	if regular {
+		if err := retryHeld(unix.EWOULDBLOCK, func() error { return unix.Flock(f.fd, unix.LOCK_EX|unix.LOCK_NB) }); err != nil {
+			return err
+		}
+		f.locked = true
+	} else if err := f.claimBelow(st.Rdev); err != nil {
+		return err
+	}
+	return loopsFree(st, whole, "")
 }
 
 // kind tells a regular file from a block device and refuses the rest.
@@ -114,13 +133,19 @@ func kind(mode uint32) (regular bool, err error) {
 // openDirect opens with O_DIRECT, or, where a file system refuses that for a
 // regular file, without.
 func openDirect(path string, flags int, regular bool) (fd int, err error) {
-	err = retryHeld(unix.EBUSY, func() error {
-		fd, err = openRetry(path, flags|unix.O_DIRECT)
-		return err
-	})
+	fd, err = openHeld(path, flags|unix.O_DIRECT)
 	if regular && errors.Is(err, unix.EINVAL) {
 		return openRetry(path, flags)
 	}
+	return fd, err
+}
+
+// openHeld waits for a device that somebody has claimed.
+func openHeld(path string, flags int) (fd int, err error) {
+	err = retryHeld(unix.EBUSY, func() error {
+		fd, err = openRetry(path, flags)
+		return err
+	})
 	return fd, err
 }
 
