@@ -178,27 +178,54 @@ func TestOpenNamesWhatIsHeld(t *testing.T) {
 	})
 }
 
-// TestOpenRefusesAFileWhoseLoopIsClaimed stands for everybody who claims a loop
-// device and knows nothing of locks on files.
-func TestOpenRefusesAFileWhoseLoopIsClaimed(t *testing.T) {
-	file := testdev.File(t, devSize)
-	dev := testdev.LoopOver(t, file, 512)
-	sibling := testdev.LoopOver(t, file, 512)
-	claim, err := os.OpenFile(dev, os.O_RDWR|unix.O_EXCL, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	synctest.Test(t, func(t *testing.T) {
-		for _, path := range []string{file, sibling} {
-			if f, err := ioengine.Open(path, ioengine.OpenOptions{Exclusive: true}); !errors.Is(err, ioengine.ErrHeld) {
-				t.Errorf("%s: got %v, %v, want ErrHeld", path, f, err)
+// TestOpenRefusesWhatAClaimedLoopShows: somebody who claims a loop device, to mount
+// it for instance, knows nothing of locks on what it shows.
+func TestOpenRefusesWhatAClaimedLoopShows(t *testing.T) {
+	for name, make := range map[string]func(t *testing.T) (claimed string, refused []string){
+		"file": func(t *testing.T) (string, []string) {
+			file := testdev.File(t, devSize)
+			return testdev.LoopOver(t, file, 512), []string{file, testdev.LoopOver(t, file, 512)}
+		},
+		"loop device": func(t *testing.T) (string, []string) {
+			file := testdev.File(t, devSize)
+			dev := testdev.LoopOver(t, file, 512)
+			return testdev.LoopOver(t, dev, 512), []string{file, dev}
+		},
+		"partition": func(t *testing.T) (string, []string) {
+			dev := testdev.Loop(t, devSize, 512)
+			p := partition(t, dev, 1, 2048, 8192)
+			return testdev.LoopOver(t, p, 512), []string{dev, p}
+		},
+		"disk": func(t *testing.T) (string, []string) {
+			dev := testdev.Loop(t, devSize, 512)
+			return testdev.LoopOver(t, dev, 512), []string{dev, partition(t, dev, 1, 2048, 8192)}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			claimed, paths := make(t)
+			claim, err := os.OpenFile(claimed, os.O_RDWR|unix.O_EXCL, 0)
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
-		if err := claim.Close(); err != nil {
-			t.Fatal(err)
-		}
-		mustOpen(t, file, ioengine.OpenOptions{Exclusive: true}) // attached alone is no claim
-	})
+			synctest.Test(t, func(t *testing.T) {
+				for _, path := range paths {
+					f, err := ioengine.Open(path, ioengine.OpenOptions{Exclusive: true})
+					var held *ioengine.HeldError
+					if !errors.As(err, &held) || held.Path != claimed {
+						t.Errorf("%s: got %v, %v, want that %s is held", path, f, err, claimed)
+					}
+				}
+				if err := claim.Close(); err != nil {
+					t.Fatal(err)
+				}
+				for _, path := range paths { // attached alone is no claim
+					if err := mustOpen(t, path, ioengine.OpenOptions{Exclusive: true}).Close(); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		})
+	}
 }
 
 // TestOpenAllowsNeighbours: parts of one file that do not meet may all be in use.
