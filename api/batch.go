@@ -31,11 +31,11 @@ type Lease struct {
 // KeyResult is what a lookup says about one key.
 type KeyResult struct {
 	Status Status `json:"status"`
-	Bytes  int64  `json:"bytes"` // stored length; 0 unless ok
-	Error  string `json:"error,omitempty"`
+	Bytes  int64  `json:"bytes"`           // stored length; 0 unless ok
+	Error  string `json:"error,omitempty"` // why, in a sentence, where the status does not say it all
 }
 
-// StatusResult is what a remove, a pin says about one key.
+// StatusResult is what a remove or a pin says about one key.
 type StatusResult struct {
 	Status Status `json:"status"`
 	Error  string `json:"error,omitempty"`

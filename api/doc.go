@@ -26,6 +26,21 @@
 // compared exactly (encoding/json ignores case), a repeated or unknown name is
 // refused and named, and a value of the wrong kind says which field it is in.
 //
+// # Paths
+//
+// A key or a namespace is one segment of a path, with its slashes as %2F and
+// decoded once, so that every key but "." and ".." has a path: proxies and
+// clients resolve those two however they are escaped. They are reached through
+// batches.
+//
+// # Batches
+//
+// One key's fault is that key's alone. In a store a frame whose key is invalid
+// (invalid_key), that is too long (too_large) or that has no bytes
+// (size_mismatch: a payload has at least one byte) is answered by itself, with an
+// error sentence, and the other keys are stored. Only frames that cannot be told
+// apart any more fail the request, with malformed_frame, and store nothing.
+//
 // # Concurrency
 //
 // Values are plain data. A FrameReader or FrameWriter belongs to one goroutine.

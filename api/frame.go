@@ -17,9 +17,10 @@ import (
 //	{"key":"…","status":"ok","bytes":N}\n  N bytes
 //	{"key":"…","status":"missing","bytes":0}\n
 //
-// Status is always there in a load and never needed in a store. A key that is
-// not valid UTF-8 is written, and read, as the empty string: frames come in
-// request order, so the place says which key it is.
+// Status is always there in a load and never needed in a store, where a frame of
+// no bytes is well-formed but answered size_mismatch. A key that is not valid
+// UTF-8 is written, and read, as the empty string: frames come in request order,
+// so the place says which key it is.
 type Frame struct {
 	Key    string
 	Status Status // "" when the line has none

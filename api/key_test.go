@@ -105,3 +105,11 @@ func TestObjectPath(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
+
+func TestBadEscape(t *testing.T) {
+	for in, want := range map[string]string{"": "", "a%2Fb%25": "", "%zz": "%zz", "a%2F%4": "%4", "%": "%", "%2%F0": "%2%", "%ff%\xff\xff": "%"} {
+		if got := BadEscape(in); got != want {
+			t.Errorf("%q: got %q, want %q", in, got, want)
+		}
+	}
+}

@@ -5,6 +5,7 @@ package api
 import (
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 )
 
@@ -23,7 +24,7 @@ func CheckPath(escaped string) error {
 		dec, err := url.PathUnescape(seg)
 		switch {
 		case err != nil:
-			return unclean(escaped, "a percent escape is broken")
+			return unclean(escaped, strconv.Quote(BadEscape(seg))+" is no percent escape; write % itself as %25")
 		case dec == "":
 			return unclean(escaped, "a segment is empty; an empty key is no key")
 		case dec == "." || dec == "..":
@@ -31,6 +32,25 @@ func CheckPath(escaped string) error {
 		}
 	}
 	return nil
+}
+
+// BadEscape returns the first percent sign of s that does not begin an escape,
+// with what stands in place of the two hex digits, or "" if there is none.
+func BadEscape(s string) string {
+	for i := 0; i < len(s); i++ {
+		if s[i] != '%' {
+			continue
+		}
+		if i+2 >= len(s) || !isHex(s[i+1]) || !isHex(s[i+2]) {
+			return strings.ToValidUTF8(s[i:min(i+3, len(s))], "")
+		}
+		i += 2
+	}
+	return ""
+}
+
+func isHex(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
 }
 
 func unclean(path, why string) *Problem {

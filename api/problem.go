@@ -28,6 +28,7 @@ const (
 	CodeNotFound         = "not_found"
 	CodeMethod           = "method_not_allowed"
 	CodeMediaType        = "unsupported_media_type"
+	CodeContentEncoding  = "unsupported_content_encoding"
 	CodeForeignHost      = "foreign_host"
 	CodeForeignOrigin    = "foreign_origin"
 	CodeNotReady         = "not_ready"
@@ -116,10 +117,12 @@ func title(code string) string {
 		return "the route does not take this method"
 	case CodeMediaType:
 		return "the route does not take this media type"
+	case CodeContentEncoding:
+		return "the route takes a body only as it is, not encoded"
 	case CodeForeignHost:
 		return "the Host header names another host"
 	case CodeForeignOrigin:
-		return "the Origin header names another origin"
+		return "a request with this Origin header is refused"
 	case CodeNotReady:
 		return "the daemon does not serve now"
 	case CodeInternal:

@@ -14,18 +14,18 @@ const (
 	StatusMissing      Status = "missing"       // no such key
 	StatusExpired      Status = "expired"       // its time to live has passed; absent
 	StatusPinned       Status = "pinned"        // a lease protects it
-	StatusNoSpace      Status = "no_space"      // the slabs are full
+	StatusNoSpace      Status = "no_space"      // no slab has enough free slots
 	StatusQuota        Status = "quota"         // the namespace's quota is used up
 	StatusTooLarge     Status = "too_large"     // longer than limits.payload
 	StatusShortBuffer  Status = "short_buffer"  // the client's range is too small
-	StatusSizeMismatch Status = "size_mismatch" // stored length is not the expected one
+	StatusSizeMismatch Status = "size_mismatch" // the length is not the expected one, or a payload to store is empty
 	StatusInvalidKey   Status = "invalid_key"   // not 1 to 1,024 bytes of UTF-8 without control characters
 	StatusDuplicate    Status = "duplicate"     // the key stands earlier in the same batch
 	StatusIOError      Status = "io_error"      // the device failed
 	StatusCorrupt      Status = "corrupt"       // the bytes failed their checksum; the entry is gone
 	StatusBufferError  Status = "buffer_error"  // the client's memory failed or changed
-	StatusDeadline     Status = "deadline"      // never started, and never will
-	StatusBusy         Status = "busy"          // the device still works on it
+	StatusDeadline     Status = "deadline"      // not finished in time; the error says if its outcome is unknown
+	StatusBusy         Status = "busy"          // others are at work on it, or hold what it needs; try again
 	StatusUnavailable  Status = "unavailable"   // the slab or the metadata is out of service
 )
 
@@ -91,7 +91,7 @@ func (s Status) Meaning() string {
 	case StatusPinned:
 		return "a lease protects the entry"
 	case StatusNoSpace:
-		return "the slabs are full"
+		return "no slab has enough free slots"
 	case StatusQuota:
 		return "the namespace's quota is used up"
 	case StatusTooLarge:
@@ -99,7 +99,7 @@ func (s Status) Meaning() string {
 	case StatusShortBuffer:
 		return "the buffer range is shorter than the payload"
 	case StatusSizeMismatch:
-		return "the stored length is not the expected one"
+		return "the length is not one it can have"
 	case StatusInvalidKey:
 		return "a key is 1 to 1024 bytes of valid UTF-8 without control characters"
 	case StatusDuplicate:
@@ -111,9 +111,9 @@ func (s Status) Meaning() string {
 	case StatusBufferError:
 		return "the client's memory failed or changed during the transfer"
 	case StatusDeadline:
-		return "the deadline passed before the operation started"
+		return "the request did not finish in time"
 	case StatusBusy:
-		return "the device still works on it"
+		return "busy with other work; try again"
 	case StatusUnavailable:
 		return "the slab or the metadata is out of service"
 	}

@@ -138,6 +138,8 @@ func TestAdmin(t *testing.T) {
 	for _, path := range []string{"/debug/pprof", "/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/goroutine?debug=1", "/debug/pprof/cmdline"} {
 		do(t, admin, "GET", path, nil).ok(t)
 	}
+	do(t, admin, "GET", "/debug/pprof/nope", nil).want(t, 404, "not_found", "path")
+	do(t, admin, "GET", "/debug/pprof/heap?seconds=0", nil).want(t, 400, "invalid_field", "query")
 	do(t, admin, "GET", "/v1/kv/default/a", nil).want(t, 404, "not_found", "path") // no data on the admin listener
 	var info api.Info
 	must(t, json.Unmarshal(do(t, c, "GET", "/v1/info", nil).ok(t).body, &info))

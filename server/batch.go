@@ -85,7 +85,7 @@ func (s *Server) batchLookup(x *exchange, r *http.Request) error {
 	}
 	res := api.LookupResponse{Results: make([]api.KeyResult, len(found.Results)), Hits: found.Hits, PrefixHits: found.PrefixHits, Lease: leaseView(found.Lease)}
 	for i, k := range found.Results {
-		res.Results[i] = api.KeyResult{Status: word(k.Status), Bytes: k.Bytes}
+		res.Results[i] = api.KeyResult{Status: word(k.Status), Bytes: k.Bytes, Error: x.explainKey(req.Keys[i], k)}
 	}
 	return x.json(res)
 }
@@ -102,7 +102,7 @@ func (s *Server) batchRemove(x *exchange, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return x.json(api.RemoveResponse{Results: statuses(removed.Results), Removed: removed.Removed})
+	return x.json(api.RemoveResponse{Results: x.statuses(req.Keys, removed.Results), Removed: removed.Removed})
 }
 
 func (s *Server) batchPin(x *exchange, r *http.Request) error {
@@ -118,7 +118,7 @@ func (s *Server) batchPin(x *exchange, r *http.Request) error {
 		giveBack(st, pinned.Lease)
 		return err
 	}
-	return x.json(api.PinResponse{Results: statuses(pinned.Results), Lease: leaseView(pinned.Lease)})
+	return x.json(api.PinResponse{Results: x.statuses(req.Keys, pinned.Results), Lease: leaseView(pinned.Lease)})
 }
 
 func (s *Server) batchUnpin(x *exchange, r *http.Request) error {
@@ -136,10 +136,10 @@ func (s *Server) batchUnpin(x *exchange, r *http.Request) error {
 	return x.json(api.UnpinResponse{Released: released, Stale: stale})
 }
 
-func statuses(results []store.KeyResult) []api.StatusResult {
+func (x *exchange) statuses(keys api.Keys, results []store.KeyResult) []api.StatusResult {
 	out := make([]api.StatusResult, len(results))
 	for i, k := range results {
-		out[i] = api.StatusResult{Status: word(k.Status)}
+		out[i] = api.StatusResult{Status: word(k.Status), Error: x.explainKey(keys[i], k)}
 	}
 	return out
 }

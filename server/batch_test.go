@@ -161,12 +161,15 @@ func words[R any](results []R, status func(R) api.Status) string {
 func TestBatchBadKeysAndLengths(t *testing.T) {
 	r := newRig(t)
 	c := r.unix()
-	keys := []string{"good", "\xff", "\xfe", "new\nline", ".", "..", "", strings.Repeat("k", 1024), strings.Repeat("k", 1025), "too large", "last"}
+	keys := []string{"good", "empty", "\xff", "\xfe", "new\nline", ".", "..", "", strings.Repeat("k", 1024), strings.Repeat("k", 1025), "too large", "last"}
 	var items []any
 	for _, k := range keys {
 		n := 1000
 		if k == "too large" {
 			n = 8<<20 + 1
+		}
+		if k == "empty" {
+			n = 0
 		}
 		items = append(items, k, data(k, n))
 	}
@@ -174,9 +177,17 @@ func TestBatchBadKeysAndLengths(t *testing.T) {
 	body.WriteString(`{"key":"\ud800","bytes":3}` + "\nabc")
 	var stored api.StoreResponse
 	must(t, json.Unmarshal(storeFrames(t, c, "namespace=default", body).ok(t).body, &stored))
-	const want = "ok invalid_key invalid_key invalid_key ok ok invalid_key ok invalid_key too_large ok invalid_key"
+	const want = "ok size_mismatch invalid_key invalid_key invalid_key ok ok invalid_key ok invalid_key too_large ok invalid_key"
 	if d := cmp.Diff(want, words(stored.Results, func(k api.StoreResult) api.Status { return k.Status })); d != "" {
 		t.Error(d)
+	}
+	for i, k := range stored.Results {
+		if (k.Error == "") != (k.Status == api.StatusOK) {
+			t.Errorf("frame %d: got %+v", i, k)
+		}
+	}
+	if got := stored.Results[1].Error; got != "a payload has at least one byte" {
+		t.Errorf("empty: got %q", got)
 	}
 	var found api.LookupResponse
 	raw := "{\"namespace\":\"default\",\"keys\":[\"good\",\"\xff\",\"\xfe\",\"\\ud800\",\"\\udfff\",\"\",\".\",\"..\",\"a\\nb\",\"last\"]}"
@@ -209,7 +220,6 @@ func TestBatchStoreMalformed(t *testing.T) {
 		"cut line":        {`{"key":"c","by`, ""},
 		"cut body":        {`{"key":"c","bytes":10}` + "\nabc", "bytes"},
 		"negative length": {`{"key":"c","bytes":-1}` + "\n", "bytes"},
-		"zero length":     {`{"key":"c","bytes":0}` + "\n", "bytes"},
 		"no length":       {`{"key":"c"}` + "\n", "bytes"},
 		"unknown field":   {`{"key":"c","bytes":1,"size":1}` + "\nx", "size"},
 		"status of a hit": {`{"key":"c","status":"missing","bytes":0}` + "\n", "status"},
@@ -305,12 +315,12 @@ func TestBatchBeyondBudget(t *testing.T) {
 // An answer that breaks off must not look whole.
 func TestAbortHasNoEnd(t *testing.T) {
 	r := newRig(t)
-	mux := http.NewServeMux()
-	r.srv.handle(mux, "/frames", methods{"GET": func(x *exchange, _ *http.Request) error {
+	mux := &router{s: r.srv}
+	mux.handle("/frames", methods{"GET": func(x *exchange, _ *http.Request) error {
 		_, err := x.Write(make([]byte, 100_000))
 		return errors.Join(err, store.ErrClosed)
 	}})
-	r.srv.handle(mux, "/panic", methods{"GET": func(*exchange, *http.Request) error { panic("broken invariant") }})
+	mux.handle("/panic", methods{"GET": func(*exchange, *http.Request) error { panic("broken invariant") }})
 	c := r.serve(listen(t), r.srv.wrap(Unix, mux))
 	resp, err := c.Get("http://localhost/frames")
 	must(t, err)

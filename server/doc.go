@@ -9,15 +9,18 @@
 // serve; exchange, one request and its answer.
 //
 // Every request goes the same way: path, Host and Origin are checked before the
-// mux sees it (nothing is ever redirected, and no two paths mean one key), the
-// mux matches the escaped path, a handler answers or returns an error, and fail
-// turns that error into problem+json in one place. Once a response has begun an
+// router sees it (nothing is ever redirected, and no path means two keys), the
+// router matches the path as it was sent, segment by segment, a handler answers
+// or returns an error, and finish turns that error into problem+json in one
+// place; what net/http and profiles refuse by themselves is translated. Once a response has begun an
 // error can only end the connection, without the end of the body, so that a
 // client never takes a part for the whole.
 //
 // Payloads go from the connection into the store's buffers and back in pieces
 // of up to 1 MiB; nothing is copied in between. A client that sends or takes a
-// piece too slowly is cut off, because it holds memory of the stream budget.
+// piece too slowly is cut off, and that is logged, because it holds memory of the
+// stream budget. A request that gets none of it for some seconds is answered
+// busy.
 //
 // # Concurrency
 //

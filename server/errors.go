@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"time"
 
 	"github.com/rawblockd/rawblockd/api"
 	"github.com/rawblockd/rawblockd/store"
@@ -27,7 +28,11 @@ func (s *Server) finish(x *exchange, r *http.Request, err error) {
 		s.o.Log.Debug("request aborted", "method", r.Method, "route", r.Pattern, "err", err)
 		panic(http.ErrAbortHandler)
 	}
-	p := asProblem(err)
+	p := s.asProblem(x, err)
+	if p.Code == api.CodeBodyTooSlow {
+		s.o.Log.Warn("client cut off: its body came too slowly", "method", r.Method, "route", routeLabel(r), "remote", remote(r),
+			"bytes_received", x.body.got, "after", time.Since(x.began))
+	}
 	if p.Status >= http.StatusInternalServerError && p.Status != http.StatusInsufficientStorage {
 		s.o.Log.Warn("request failed", "method", r.Method, "route", r.Pattern, "code", p.Code, "err", err)
 	}
@@ -55,26 +60,26 @@ func (s *Server) refuse(x *exchange, p *api.Problem) {
 }
 
 // asProblem is the one place where errors become HTTP.
-func asProblem(err error) *api.Problem {
+func (s *Server) asProblem(x *exchange, err error) *api.Problem {
 	var p *api.Problem
 	var frame *api.FrameError
 	switch {
 	case errors.As(err, &p):
 		return p
 	case errors.Is(err, store.ErrNamespace):
-		return api.NewProblem(http.StatusNotFound, api.CodeUnknownNamespace, "namespace", "%v", err)
+		return api.NewProblem(http.StatusNotFound, api.CodeUnknownNamespace, "namespace", "%s; %s", without(err, store.ErrNamespace), s.namespaces())
 	case errors.Is(err, store.ErrNoLease):
-		return api.NewProblem(http.StatusNotFound, api.CodeUnknownLease, "lease", "%v", err)
+		return api.NewProblem(http.StatusNotFound, api.CodeUnknownLease, "lease", "%s: it has ended or never was", without(err, store.ErrNoLease))
 	case errors.Is(err, store.ErrInvalidKey):
-		return api.StatusProblem(api.StatusInvalidKey, err.Error())
+		return api.StatusProblem(api.StatusInvalidKey, without(err, store.ErrInvalidKey))
 	case errors.Is(err, store.ErrCursor):
 		return invalid("cursor", "take it from the last page's answer")
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrClosed):
 		return api.StatusProblem(api.StatusUnavailable, err.Error())
 	case errors.Is(err, store.ErrOutcomeUnknown), errors.Is(err, context.DeadlineExceeded):
-		return api.StatusProblem(api.StatusDeadline, err.Error())
+		return api.StatusProblem(api.StatusDeadline, x.explain(store.Deadline, err))
 	case errors.Is(err, context.Canceled):
-		return api.StatusProblem(api.StatusUnavailable, "the request was cancelled")
+		return api.StatusProblem(api.StatusUnavailable, x.explain(store.Unavailable, err))
 	case errors.As(err, &frame):
 		return api.NewProblem(http.StatusBadRequest, api.CodeMalformedFrame, frame.Field, "%v; nothing was stored", frame)
 	}
@@ -93,7 +98,7 @@ func (x *exchange) bodyError(err error, got, want int64) error {
 	case errors.As(err, &p):
 		return p
 	case errors.Is(err, os.ErrDeadlineExceeded) && x.body.late():
-		p = api.StatusProblem(api.StatusDeadline, "before the body was there: "+progress)
+		p = api.StatusProblem(api.StatusDeadline, progress+"; "+x.explain(store.Deadline, context.DeadlineExceeded))
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		p = api.NewProblem(http.StatusRequestTimeout, api.CodeBodyTooSlow, "", "%s; send each MiB within %v", progress, x.pace.allow(piece))
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):

@@ -22,10 +22,14 @@ type exchange struct {
 	body  pacedBody
 	code  int // 0 until the response has begun
 	bytes int64
+	began time.Time
+
+	limit  time.Duration // the request's deadline, from its beginning
+	undone string        // what that leaves undone, as the end of a sentence
 }
 
 func newExchange(w http.ResponseWriter, r *http.Request, pace Pace) *exchange {
-	x := &exchange{ResponseWriter: w, rc: http.NewResponseController(w), pace: pace}
+	x := &exchange{ResponseWriter: w, rc: http.NewResponseController(w), pace: pace, began: time.Now()}
 	x.body = pacedBody{x: x, r: r.Body, waits: r.Header.Get("Expect") != "" && r.ContentLength != 0}
 	r.Body = &x.body
 	return x

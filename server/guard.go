@@ -3,12 +3,10 @@
 package server
 
 import (
-	"mime"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/rawblockd/rawblockd/api"
@@ -16,7 +14,7 @@ import (
 
 // guard refuses what must not reach the mux.
 func (s *Server) guard(kind Kind, r *http.Request) error {
-	path := r.URL.EscapedPath()
+	path := sentPath(r.URL)
 	if path == "/debug/pprof/" { // profiles link to each other relative to it
 		path = "/debug/pprof"
 		r.URL.Path, r.URL.RawPath = path, ""
@@ -60,33 +58,17 @@ func (s *Server) checkHost(host string) error {
 	return api.NewProblem(http.StatusForbidden, api.CodeForeignHost, "Host", "%q: use an address, localhost or this host's name", host)
 }
 
-// checkOrigin refuses requests that a page of another origin makes.
+// checkOrigin refuses requests that a page of another origin makes, and of a
+// page of ours those that may change something.
 func checkOrigin(r *http.Request) error {
 	for _, origin := range r.Header.Values("Origin") {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			return api.NewProblem(http.StatusForbidden, api.CodeForeignOrigin, "Origin", "%q: web pages may only read; a program sends no Origin", clip(origin))
+		}
 		u, err := url.Parse(origin)
 		if err != nil || u.Host == "" || !strings.EqualFold(u.Host, r.Host) {
-			return api.NewProblem(http.StatusForbidden, api.CodeForeignOrigin, "Origin", "%q", origin)
+			return api.NewProblem(http.StatusForbidden, api.CodeForeignOrigin, "Origin", "%q is another origin", clip(origin))
 		}
 	}
 	return nil
-}
-
-// media returns a request's media type if it is one of allowed; "" among them
-// stands for a request that names none.
-func media(r *http.Request, allowed ...string) (string, error) {
-	values := r.Header.Values("Content-Type")
-	kind := ""
-	if len(values) > 0 {
-		// Parameters are of no interest but must not hide what the type is.
-		var err error
-		if kind, _, err = mime.ParseMediaType(values[0]); err != nil || len(values) > 1 {
-			kind = "?"
-		}
-	}
-	if slices.Contains(allowed, kind) {
-		return kind, nil
-	}
-	named := slices.DeleteFunc(allowed, func(a string) bool { return a == "" })
-	return "", api.NewProblem(http.StatusUnsupportedMediaType, api.CodeMediaType, "Content-Type", "%q; send %s",
-		strings.Join(values, ", "), strings.Join(named, " or "))
 }

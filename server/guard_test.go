@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"github.com/rawblockd/rawblockd/api"
 )
 
 // A page of another origin, or one whose name points here, gets nothing.
@@ -35,12 +37,17 @@ func TestForeignHostAndOrigin(t *testing.T) {
 	for origin, ok := range map[string]bool{
 		"http://localhost": true, "http://evil.example": false, "https://localhost:1": false, "null": false, "": false, "localhost": false,
 	} {
-		a := do(t, tcp, "PUT", "/v1/kv/default/k?overwrite=true", strings.NewReader("x"), "Origin", origin)
+		a := do(t, tcp, "GET", "/v1/info", nil, "Origin", origin)
 		if ok {
 			a.ok(t)
 		} else {
 			a.want(t, 403, "foreign_origin", "Origin")
 		}
+		// No page changes anything, not one of this host either.
+		do(t, tcp, "PUT", "/v1/kv/default/k?overwrite=true", strings.NewReader("x"), "Origin", origin).want(t, 403, "foreign_origin", "Origin")
+		do(t, tcp, "DELETE", "/v1/kv/default/k", nil, "Origin", origin).want(t, 403, "foreign_origin", "Origin")
+		do(t, tcp, "POST", "/v1/batch/remove", strings.NewReader(`{"namespace":"default","keys":["k"]}`), "Content-Type", api.MediaJSON, "Origin", origin).
+			want(t, 403, "foreign_origin", "Origin")
 		do(t, unix, "PUT", "/v1/kv/default/k?overwrite=true", strings.NewReader("x"), "Origin", origin).ok(t)
 	}
 }
@@ -48,8 +55,22 @@ func TestForeignHostAndOrigin(t *testing.T) {
 func TestMalformedRequests(t *testing.T) {
 	r := newRig(t)
 	_, addr := r.tcp()
+	for request, want := range map[string]string{ // the field at fault and what is said about it
+		"GET /v1/kv/default/a%25%zz?x=%yy HTTP/1.1\r\nHost: localhost\r\n\r\n":                      `path: "%zz" is no percent escape; write % itself as %25`,
+		"GET /v1/kv/default/100% HTTP/1.1\r\nHost: localhost\r\n\r\n":                               `path: "%" is no percent escape; write % itself as %25`,
+		"GET /v1/info?limit=%zz HTTP/1.1\r\nHost: localhost\r\n\r\n":                                `query: invalid URL escape "%zz"`,
+		"PUT /v1/kv/default/k HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nExpect: miracles\r\n\r\n": "Expect: 100-continue is all that can be expected",
+	} {
+		conn := dialRaw(t, addr)
+		conn.write(strings.Replace(request, "Host: a", "Host: localhost", 1))
+		a := conn.answer()
+		p := a.problem()
+		if got := p.Field + ": " + p.Detail; got != want || a.code < 400 || p.Status != a.code {
+			t.Errorf("%q: got %d %s, want %s", request, a.code, a.body, want)
+		}
+		a.want(t, a.code, p.Code, p.Field)
+	}
 	for request, code := range map[string]int{
-		"GET /v1/kv/default/%zz HTTP/1.1\r\nHost: localhost\r\n\r\n":                             400,
 		"GET /v1/info HTTP/1.1\r\n\r\n":                                                          400,
 		"GET /v1/info HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n":                                    400,
 		"PUT /v1/kv/default/k HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n":            501,

@@ -6,11 +6,15 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"strconv"
 	"sync/atomic"
+	"time"
 
 	"github.com/rawblockd/rawblockd/api"
 )
@@ -21,11 +25,12 @@ import (
 // all others, so that a client has one kind of refusal to understand.
 
 // Listener wraps l. Serve the wrapped one with HTTPServer's servers.
-func (s *Server) Listener(l net.Listener) net.Listener { return &listener{l, s.o.Instance} }
+func (s *Server) Listener(l net.Listener) net.Listener { return &listener{l, s.o.Instance, s.o.Log} }
 
 type listener struct {
 	net.Listener
 	instance string
+	log      *slog.Logger
 }
 
 // Accept implements net.Listener.
@@ -34,7 +39,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &conn{Conn: c, instance: l.instance}, nil
+	return &conn{Conn: c, instance: l.instance, log: l.log}, nil
 }
 
 // conn watches for net/http's own refusals, but only between requests: what a
@@ -42,8 +47,15 @@ func (l *listener) Accept() (net.Conn, error) {
 type conn struct {
 	net.Conn
 	instance string
+	log      *slog.Logger
 	serving  atomic.Bool
 	head     []byte // of the request being read, its first headKept bytes; header phase only
+
+	// Of the request being answered, by whose goroutine all is written.
+	r     *http.Request
+	began time.Time
+	sent  int64
+	cut   bool // for taking its answer too slowly
 }
 
 const headKept = 8 << 10
@@ -69,6 +81,7 @@ func connState(c net.Conn, state http.ConnState) {
 // beginServing notes that net/http accepted the request's header.
 func beginServing(r *http.Request) {
 	if c, ok := r.Context().Value(connKey{}).(*conn); ok {
+		c.r, c.began, c.sent = r, time.Now(), 0
 		c.serving.Store(true)
 	}
 }
@@ -96,7 +109,12 @@ func (c *conn) Read(p []byte) (int, error) {
 // Write implements net.Conn.
 func (c *conn) Write(p []byte) (int, error) {
 	if c.serving.Load() {
-		return c.Conn.Write(p)
+		n, err := c.Conn.Write(p)
+		c.sent += int64(n)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			c.tooSlow()
+		}
+		return n, err
 	}
 	own, ok := c.translate(p)
 	if !ok {
@@ -108,29 +126,60 @@ func (c *conn) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// tooSlow notes a client that does not take its answer: it held memory that
+// others waited for. Every write after the first that failed fails too.
+func (c *conn) tooSlow() {
+	if c.cut {
+		return
+	}
+	c.cut = true
+	c.log.Warn("client cut off: it took its answer too slowly", "method", c.r.Method, "route", routeLabel(c.r), "remote", remote(c.r),
+		"bytes_sent", c.sent, "after", time.Since(c.began))
+}
+
 // translate makes a problem of one of net/http's plain refusals.
 func (c *conn) translate(p []byte) ([]byte, bool) {
-	const plainHead = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
-	first, detail, ok := bytes.Cut(p, []byte(plainHead))
-	fields := bytes.SplitN(first, []byte(" "), 3)
+	first, detail, ok := bytes.Cut(p, []byte("\r\n\r\n"))
+	line, header, _ := bytes.Cut(first, []byte("\r\n"))
+	fields := bytes.SplitN(line, []byte(" "), 3)
 	if !ok || len(fields) != 3 || string(fields[0]) != "HTTP/1.1" {
 		return nil, false
 	}
 	code, err := strconv.Atoi(string(fields[1]))
-	if err != nil {
+	if err != nil || code < http.StatusBadRequest || len(detail) == 0 && !bytes.Contains(header, []byte("Content-Length: 0")) {
 		return nil, false
 	}
-	prob := api.NewProblem(code, api.CodeMalformedRequest, "", "%s", detail)
-	if value, bad := badLength(c.head); bad {
-		prob.Field = "Content-Length"
-		prob.Detail = fmt.Sprintf("%q is no length: want a whole number from 1", value)
-	}
-	body, err := json.Marshal(prob)
+	body, err := json.Marshal(c.problem(code, string(detail)))
 	if err != nil {
 		return nil, false
 	}
 	return fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\n%s: %s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s\n",
 		code, http.StatusText(code), api.MediaProblem, api.HeaderInstance, c.instance, len(body)+1, body), true
+}
+
+// problem says what net/http refused, as far as the header tells.
+func (c *conn) problem(code int, detail string) *api.Problem {
+	p := api.NewProblem(code, api.CodeMalformedRequest, "", "%s", detail)
+	value, bad := badLength(c.head)
+	escape := api.BadEscape(target(c.head))
+	switch {
+	case code == http.StatusExpectationFailed:
+		p.Field, p.Detail = "Expect", "100-continue is all that can be expected"
+	case bad:
+		p.Field, p.Detail = "Content-Length", fmt.Sprintf("%q is no length: want a whole number from 1", value)
+	case code == http.StatusBadRequest && escape != "":
+		p.Field, p.Detail = "path", fmt.Sprintf("%q is no percent escape; write %% itself as %%25", escape)
+	}
+	return p
+}
+
+// target is the path that a header asks for.
+func target(head []byte) string {
+	line, _, _ := bytes.Cut(bytes.TrimLeft(head, "\r\n"), []byte("\r\n"))
+	_, rest, _ := bytes.Cut(line, []byte(" "))
+	rest, _, _ = bytes.Cut(rest, []byte(" "))
+	rest, _, _ = bytes.Cut(rest, []byte("?"))
+	return string(rest)
 }
 
 // badLength finds a Content-Length in a header that is no number.

@@ -47,7 +47,7 @@ func (s *Server) batchLoad(x *exchange, r *http.Request) error {
 
 func (x *exchange) frame(frames *api.FrameWriter, item store.LoadItem) error {
 	if item.Status != store.OK {
-		return frames.Begin(api.Frame{Key: item.Key, Status: word(item.Status), Error: explain(item.Err)})
+		return frames.Begin(api.Frame{Key: item.Key, Status: word(item.Status), Error: x.explainKey(item.Key, store.KeyResult{Status: item.Status, Err: item.Err})})
 	}
 	defer item.Buf.Release()
 	if err := frames.Begin(api.Frame{Key: item.Key, Status: api.StatusOK, Bytes: item.Bytes}); err != nil {

@@ -43,14 +43,8 @@ func (m *metrics) collectors() []prometheus.Collector {
 
 // done counts a finished request. Labels come from a fixed set: the route is the
 // pattern, never the path.
-func (m *metrics) done(r *http.Request, x *exchange, began time.Time, aborted bool) {
-	route, method, code := r.Pattern, r.Method, strconv.Itoa(x.code)
-	switch route {
-	case "":
-		route = "refused"
-	case "/":
-		route = "unknown"
-	}
+func (m *metrics) done(r *http.Request, x *exchange, aborted bool) {
+	route, method, code := routeLabel(r), r.Method, strconv.Itoa(x.code)
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPut, http.MethodPost, http.MethodDelete:
 	default:
@@ -59,9 +53,20 @@ func (m *metrics) done(r *http.Request, x *exchange, began time.Time, aborted bo
 	if aborted {
 		code = "aborted"
 	}
-	m.duration.WithLabelValues(route, method, code).Observe(time.Since(began).Seconds())
+	m.duration.WithLabelValues(route, method, code).Observe(time.Since(x.began).Seconds())
 	m.bytes.WithLabelValues("in").Add(float64(x.body.got))
 	m.bytes.WithLabelValues("out").Add(float64(x.bytes))
+}
+
+// routeLabel names the route of a request.
+func routeLabel(r *http.Request) string {
+	switch r.Pattern {
+	case "":
+		return "refused"
+	case "/":
+		return "unknown"
+	}
+	return r.Pattern
 }
 
 func (m *metrics) batch(op string, keys int) { m.keys.WithLabelValues(op).Observe(float64(keys)) }

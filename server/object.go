@@ -24,6 +24,7 @@ func (s *Server) put(x *exchange, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	x.undone = nothingStored
 	if _, err := media(r, "", api.MediaOctets, api.MediaFrames, api.MediaJSON); err != nil {
 		return err
 	}
@@ -44,7 +45,7 @@ func (s *Server) put(x *exchange, r *http.Request) error {
 	if x.body.waits && !opts.Overwrite {
 		// The client asked before it sends: what is stored already need not be sent.
 		if now, err := st.Stored(ctx, ns, key); err != nil || now == store.Exists {
-			return cmp.Or(err, error(api.StatusProblem(word(now), "")))
+			return cmp.Or(err, error(api.StatusProblem(word(now), x.explain(now, nil))))
 		}
 	}
 	batch, err := st.BeginStore(ctx, ns, opts)
@@ -52,7 +53,7 @@ func (s *Server) put(x *exchange, r *http.Request) error {
 		return err
 	}
 	defer batch.Abort()
-	buf, err := st.Buffer(ctx, r.ContentLength)
+	buf, err := room(ctx, s.o.MemoryWait, st.Buffer, r.ContentLength)
 	if err != nil {
 		return err
 	}
@@ -66,7 +67,7 @@ func (s *Server) put(x *exchange, r *http.Request) error {
 		return err
 	}
 	if res := results[0]; res.Status != store.OK {
-		return api.StatusProblem(word(res.Status), explain(res.Err))
+		return api.StatusProblem(word(res.Status), x.explain(res.Status, res.Err))
 	}
 	return x.json(api.PutResponse{Status: api.StatusOK, SlotBytes: results[0].SlotBytes})
 }
@@ -104,6 +105,16 @@ func (s *Server) get(x *exchange, r *http.Request) error {
 	}
 	ctx, cancel := s.within(x, r, deadline)
 	defer cancel()
+	if tags := r.Header.Values("If-None-Match"); len(tags) > 0 {
+		// What the client has already need not be read.
+		found, err := lookOne(ctx, st, ns, key)
+		if err != nil {
+			return err
+		}
+		if found.Status == store.OK && holds(tags, found.Gen) {
+			return x.unchanged(found.Gen)
+		}
+	}
 	loading, err := st.Load(ctx, ns, []string{key})
 	if err != nil {
 		return err
@@ -111,7 +122,7 @@ func (s *Server) get(x *exchange, r *http.Request) error {
 	defer loading.Close()
 	item, _ := loading.Next()
 	if item.Status != store.OK {
-		return api.StatusProblem(word(item.Status), explain(item.Err))
+		return api.StatusProblem(word(item.Status), x.explain(item.Status, item.Err))
 	}
 	defer item.Buf.Release()
 	x.describe(item.Bytes, item.Gen)
@@ -136,26 +147,19 @@ func (s *Server) head(x *exchange, r *http.Request) error {
 	}
 	ctx, cancel := s.within(x, r, deadline)
 	defer cancel()
-	found, err := st.Lookup(ctx, ns, []string{key}, store.LookupOptions{})
+	res, err := lookOne(ctx, st, ns, key)
 	if err != nil {
 		return err
 	}
-	res := found.Results[0]
 	if res.Status != store.OK {
-		return api.StatusProblem(word(res.Status), "")
+		return api.StatusProblem(word(res.Status), x.explain(res.Status, res.Err))
+	}
+	if holds(r.Header.Values("If-None-Match"), res.Gen) {
+		return x.unchanged(res.Gen)
 	}
 	x.describe(res.Bytes, res.Gen)
 	x.WriteHeader(http.StatusOK)
 	return nil
-}
-
-// describe sets the headers of an object. Its ETag is its generation, which no
-// two entries ever share.
-func (x *exchange) describe(bytes int64, gen uint64) {
-	h := x.Header()
-	h.Set("ETag", `"`+strconv.FormatUint(gen, 16)+`"`)
-	h.Set("Content-Type", api.MediaOctets)
-	h.Set("Content-Length", strconv.FormatInt(bytes, 10))
 }
 
 // remove deletes one object.
@@ -180,18 +184,7 @@ func (s *Server) remove(x *exchange, r *http.Request) error {
 		return err
 	}
 	if res := removed.Results[0]; res.Status != store.OK {
-		return api.StatusProblem(word(res.Status), "")
+		return api.StatusProblem(word(res.Status), x.explain(res.Status, res.Err))
 	}
 	return x.json(api.DeleteResponse{Status: api.StatusOK})
-}
-
-// word is a status in the words of the contract.
-func word(s store.Status) api.Status { return api.Status(s.String()) }
-
-// explain is the sentence that goes with a status.
-func explain(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
 }

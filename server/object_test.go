@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
 	"strconv"
 	"strings"
 	"testing"
@@ -72,8 +73,11 @@ func TestObjectKeysInPaths(t *testing.T) {
 	c := r.unix()
 	own := map[string]string{ // escaped path segment → key
 		"a%2Fb": "a/b", "a%252Fb": "a%2Fb", "a+b": "a+b", "a%2Bb+": "a+b+", "a%20b": "a b", "m@1@x": "m@1@x",
+		"%2F": "/", "%2F%2F": "//", "a%2F": "a/", "%2Fa": "/a", "+": "+", "@": "@", "%2B%2b": "++", "%2541": "%41",
+		"%D1%8F": "я", "%F0%9F%97%9D": "🗝",
 		"...": "...", "%2F..%2F": "/../", "%25": "%", "%D0%BA": "к", "a;b=c&d": "a;b=c&d",
-		strings.Repeat("k", 1024): strings.Repeat("k", 1024),
+		strings.Repeat("k", 1024): strings.Repeat("k", 1024), strings.Repeat("%2F", 1024): strings.Repeat("/", 1024),
+		strings.Repeat("%D1%84", 512): strings.Repeat("ф", 512),
 	}
 	for seg, key := range own {
 		do(t, c, "PUT", "/v1/kv/default/"+seg, bytes.NewReader(data(key, 100))).ok(t)
@@ -81,6 +85,11 @@ func TestObjectKeysInPaths(t *testing.T) {
 	for seg, key := range own {
 		if got := do(t, c, "GET", "/v1/kv/default/"+seg, nil).ok(t); !bytes.Equal(got.body, data(key, 100)) {
 			t.Errorf("%s: another key's bytes", seg)
+		}
+	}
+	for _, key := range own {
+		if a := do(t, c, "HEAD", api.ObjectPath("default", key), nil); a.code != 200 {
+			t.Errorf("%q: got %d at %s", key, a.code, api.ObjectPath("default", key))
 		}
 	}
 	var list api.ListResponse
@@ -120,6 +129,92 @@ func TestObjectKeysInPaths(t *testing.T) {
 	}
 	if n := r.store.Status().Entries; n != len(own) {
 		t.Errorf("%d entries, want %d", n, len(own))
+	}
+}
+
+// A path that holds what it should have escaped is taken as it is: decoded once
+// and cut at its own slashes only.
+func TestPathsEscapedTooLittle(t *testing.T) {
+	r := newRig(t)
+	_, addr := r.tcp()
+	conn := dialRaw(t, addr)
+	for sent, key := range map[string]string{`a%2F"b"`: `a/"b"`, "\xd1\x84%2F": "ф/", "<a>|%2F%25^": "<a>|/%^"} {
+		conn.write("PUT /v1/kv/default/" + sent + " HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\nx")
+		conn.answer().ok(t)
+		conn.write("HEAD " + api.ObjectPath("default", key) + " HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		resp, err := http.ReadResponse(conn.r, &http.Request{Method: "HEAD"})
+		must(t, err)
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			t.Errorf("%s: got %d for the key %s", sent, resp.StatusCode, key)
+		}
+	}
+}
+
+// A namespace's name may be whatever a key may be.
+func TestNamespacesInPaths(t *testing.T) {
+	names := []string{"/", "//", "a/", "/a", "%", "+", "@", "ф", "a b", strings.Repeat("/", 1024)}
+	r := newRig(t, func(o *rigOptions) { o.spaces = names })
+	c := r.unix()
+	for _, ns := range names {
+		do(t, c, "PUT", api.ObjectPath(ns, "/"), strings.NewReader("x")).ok(t)
+	}
+	for _, ns := range names {
+		var list api.ListResponse
+		must(t, json.Unmarshal(do(t, c, "GET", api.NamespacePath(ns), nil).ok(t).body, &list))
+		if len(list.Entries) != 1 || list.Entries[0].Key != "/" {
+			t.Errorf("%.10q: got %+v", ns, list)
+		}
+		do(t, c, "DELETE", api.ObjectPath(ns, "/"), nil).ok(t)
+	}
+}
+
+// What a client has already is not sent again.
+func TestIfNoneMatch(t *testing.T) {
+	r := newRig(t)
+	c := r.unix()
+	const path = "/v1/kv/default/k"
+	do(t, c, "GET", path, nil, "If-None-Match", "*").want(t, 404, "missing", "")
+	mustStore(t, c, 1000, "k")
+	tag := do(t, c, "GET", path, nil).ok(t).header.Get("ETag")
+	for value, want := range map[string]int{
+		tag: 304, "W/" + tag: 304, `"x", ` + tag: 304, "*": 304, `"x"`: 200, strings.Trim(tag, `"`): 200, "": 200,
+	} {
+		for _, method := range []string{"GET", "HEAD"} {
+			a := do(t, c, method, path, nil, "If-None-Match", value)
+			if a.code != want || a.header.Get("ETag") != tag || (len(a.body) > 0) != (want == 200 && method == "GET") {
+				t.Errorf("%s %q: got %d %v and %d bytes, want %d", method, value, a.code, a.header, len(a.body), want)
+			}
+		}
+	}
+	do(t, c, "PUT", path+"?overwrite=true", strings.NewReader("new")).ok(t)
+	if a := do(t, c, "GET", path, nil, "If-None-Match", tag).ok(t); string(a.body) != "new" {
+		t.Errorf("got %q", a.body)
+	}
+}
+
+// An encoded body would be given out as something it is not.
+func TestContentEncoding(t *testing.T) {
+	r := newRig(t)
+	c := r.unix()
+	for value, ok := range map[string]bool{"identity": true, "Identity": true, "": true, "gzip": false, "identity, br": false, "x": false} {
+		for _, path := range []string{"/v1/kv/default/k?overwrite=true", "/v1/batch/store?namespace=default&overwrite=true", "/v1/batch/lookup"} {
+			method, body, kind := "POST", frames("k", []byte("x")).String(), api.MediaFrames
+			switch path[:9] {
+			case "/v1/kv/de":
+				method, kind = "PUT", api.MediaOctets
+			case "/v1/batch":
+				if strings.HasSuffix(path, "lookup") {
+					body, kind = `{"namespace":"default","keys":["k"]}`, api.MediaJSON
+				}
+			}
+			a := do(t, c, method, path, strings.NewReader(body), "Content-Type", kind, "Content-Encoding", value)
+			if ok {
+				a.ok(t)
+			} else {
+				a.want(t, 415, "unsupported_content_encoding", "Content-Encoding")
+			}
+		}
 	}
 }
 

@@ -4,12 +4,15 @@ package server
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -55,9 +58,9 @@ func dialer(dial func() net.Conn) func(context.Context, string, string) (net.Con
 var testPace = Pace{Grace: 10 * time.Second, Rate: 1 << 20}
 
 // paced runs f in fake time against a data server, and then ends everything.
-func paced(t *testing.T, deadline time.Duration, f func(r *rig, dial func() net.Conn)) {
+func paced(t *testing.T, deadline time.Duration, f func(r *rig, dial func() net.Conn), change ...func(*rigOptions)) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, func(o *rigOptions) { o.pace, o.deadline = testPace, deadline })
+		r := newRig(t, append(change, func(o *rigOptions) { o.pace, o.deadline = testPace, deadline })...)
 		l := newPipe()
 		r.serve(l, r.srv.DataHandler(Unix))
 		f(r, l.dial)
@@ -76,6 +79,7 @@ func TestSlowBody(t *testing.T) {
 	const header = "PUT /v1/kv/default/k HTTP/1.1\r\nHost: x\r\nContent-Length: 3000000\r\n\r\n"
 	for name, drip := range map[string]bool{"stops": false, "drips": true} {
 		t.Run(name, func(t *testing.T) {
+			log := &logLines{}
 			paced(t, time.Hour, func(_ *rig, dial func() net.Conn) {
 				began := time.Now()
 				c := dial()
@@ -93,12 +97,13 @@ func TestSlowBody(t *testing.T) {
 				}()
 				a := (&raw{t, c, bufio.NewReader(c)}).answer()
 				a.want(t, 408, "body_too_slow", "")
+				log.want(t, `msg="client cut off: its body came too slowly" method=PUT route=/v1/kv/{namespace}/{key} remote=pipe bytes_received=10`, "after=11s")
 				if took := time.Since(began); took != 11*time.Second {
 					t.Errorf("cut off after %v, want 11s", took)
 				}
 				c.Close()
 				<-stop
-			})
+			}, log.take)
 		})
 	}
 }
@@ -160,6 +165,7 @@ func TestDeadlineDuringBody(t *testing.T) {
 
 // A client that stops taking its answer is cut off, and its memory comes back.
 func TestSlowReader(t *testing.T) {
+	log := &logLines{}
 	paced(t, time.Hour, func(r *rig, dial func() net.Conn) {
 		client := &http.Client{Transport: &http.Transport{DialContext: dialer(dial), DisableKeepAlives: true}}
 		mustStore(t, client, 3<<20, "a", "b")
@@ -176,6 +182,7 @@ func TestSlowReader(t *testing.T) {
 			}
 			time.Sleep(12 * time.Second) // a MiB has eleven
 			synctest.Wait()
+			log.want(t, `level=WARN msg="client cut off: it took its answer too slowly" method=`+request[:strings.IndexByte(request, ' ')]+" route=/v1/", "remote=pipe", "bytes_sent=", "after=11s")
 			if n := r.arena.InUse(); n != 0 {
 				t.Errorf("%d bytes of memory are still held", n)
 			}
@@ -184,5 +191,37 @@ func TestSlowReader(t *testing.T) {
 			}
 			c.Close()
 		}
-	})
+	}, log.take)
+}
+
+// logLines keeps what a server logs.
+type logLines struct {
+	mu sync.Mutex
+	// +checklocks:mu
+	text bytes.Buffer
+}
+
+func (l *logLines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// take is for rigOptions.
+func (l *logLines) take(o *rigOptions) {
+	o.log = slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelWarn}))
+}
+
+// want fails unless one line was logged since the last time, with all parts.
+func (l *logLines) want(t *testing.T, parts ...string) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	got := l.text.String()
+	l.text.Reset()
+	for _, part := range parts {
+		if strings.Count(got, part) != 1 || strings.Count(got, "\n") != 1 {
+			t.Errorf("logged %q, want one line with %s", got, part)
+		}
+	}
 }

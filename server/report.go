@@ -41,14 +41,7 @@ func (s *Server) info(x *exchange, r *http.Request) error {
 		},
 		Alignments:     api.Alignments{Block: page, Piece: piece},
 		LargestPayload: s.o.Limits.Payload,
-		Namespaces:     []string{},
-	}
-	if st := s.store.Load(); st != nil {
-		for _, n := range st.Status().Namespaces {
-			if n.Configured {
-				info.Namespaces = append(info.Namespaces, n.Name)
-			}
-		}
+		Namespaces:     s.configured(),
 	}
 	return x.json(info)
 }

@@ -57,13 +57,15 @@ type rigOptions struct {
 	deadline  time.Duration
 	notReady  bool
 	log       *slog.Logger
+	spaces    []string // beside "default" and "other"
+	metaFS    vfs.FS
 }
 
 const testInstance = "instance-of-this-test"
 
 func newRig(t testing.TB, change ...func(*rigOptions)) *rig {
 	t.Helper()
-	o := rigOptions{size: 64 << 20, payload: 8 << 20, buffers: 32 << 20, batchKeys: 100, deadline: time.Minute, log: slog.New(slog.DiscardHandler)}
+	o := rigOptions{size: 64 << 20, payload: 8 << 20, buffers: 32 << 20, batchKeys: 100, deadline: time.Minute, metaFS: vfs.NewMem(), log: slog.New(slog.DiscardHandler)}
 	for _, c := range change {
 		c(&o)
 	}
@@ -71,16 +73,20 @@ func newRig(t testing.TB, change ...func(*rigOptions)) *rig {
 	r.dev = simdev.New(simdev.Options{Size: o.size, Block: 512})
 	must(t, second(slab.InitDevice(r.dev, slab.InitOptions{SlotSize: 256 << 10, Name: "fast0"})))
 	var err error
-	r.db, err = meta.Open(meta.Options{Path: "meta", FS: vfs.NewMem(), CacheSize: 1 << 20, MemTableSize: 256 << 10, Log: o.log})
+	r.db, err = meta.Open(meta.Options{Path: "meta", FS: o.metaFS, CacheSize: 1 << 20, MemTableSize: 256 << 10, Log: o.log})
 	must(t, err)
 	r.arena, err = ioengine.NewArena(o.buffers)
 	must(t, err)
 	r.eng = ioengine.NewPread(r.dev, ioengine.PreadOptions{Workers: 8, InflightBytes: 64 << 20})
 	r.slab, err = slab.Open(r.dev, r.eng, slab.Options{Name: "fast0", Log: o.log})
 	must(t, err)
+	spaces := []store.Namespace{{Name: "default"}, {Name: "other"}}
+	for _, name := range o.spaces {
+		spaces = append(spaces, store.Namespace{Name: name})
+	}
 	r.store, err = store.Open(context.Background(), store.Options{
 		Slabs: []store.SlabConfig{{Slab: r.slab}}, Meta: r.db, Buffers: r.arena,
-		Namespaces: []store.Namespace{{Name: "default"}, {Name: "other"}},
+		Namespaces: spaces,
 		DefaultTTL: 30 * time.Second, MaxTTL: 10 * time.Minute, MaxPinned: 0.5, MaxPayload: o.payload,
 		Log: o.log, SyncInterval: time.Hour,
 	})

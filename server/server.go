@@ -35,8 +35,12 @@ func DefaultPace() Pace { return Pace{Grace: 10 * time.Second, Rate: 256 << 10} 
 
 // Options are what New needs.
 type Options struct {
-	Limits   Limits
-	Pace     Pace
+	Limits Limits
+	Pace   Pace
+	// MemoryWait is how long a request waits for its first memory of the stream
+	// budget before it is answered busy; 0 means DefaultMemoryWait.
+	MemoryWait time.Duration
+
 	Instance string   // changes with every start; on every response
 	Version  string   // of the program
 	Hosts    []string // host names that TCP requests may name beside localhost and addresses
@@ -76,6 +80,9 @@ type Server struct {
 func New(o Options) *Server {
 	if o.Pace == (Pace{}) {
 		o.Pace = DefaultPace()
+	}
+	if o.MemoryWait == 0 {
+		o.MemoryWait = DefaultMemoryWait
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"time"
 
 	"github.com/rawblockd/rawblockd/api"
 	"github.com/rawblockd/rawblockd/store"
@@ -17,6 +18,7 @@ import (
 // bytes have arrived, and all of them become visible together after the last
 // frame; whatever goes wrong before leaves nothing behind.
 func (s *Server) batchStore(x *exchange, r *http.Request) error {
+	x.undone = nothingStored
 	kind, err := media(r, api.MediaFrames, api.MediaJSON)
 	if err != nil {
 		return err
@@ -48,7 +50,7 @@ func (s *Server) batchStore(x *exchange, r *http.Request) error {
 		return err
 	}
 	defer batch.Abort()
-	in := incoming{x: x, st: st, batch: batch, limits: s.o.Limits, frames: api.NewFrameReader(&x.body)}
+	in := incoming{x: x, st: st, batch: batch, limits: s.o.Limits, wait: s.o.MemoryWait, frames: api.NewFrameReader(&x.body)}
 	if err := in.readAll(ctx); err != nil {
 		return err
 	}
@@ -66,6 +68,7 @@ type incoming struct {
 	st     *store.Store
 	batch  *store.Storing
 	limits Limits
+	wait   time.Duration // for the first frame's memory
 	frames *api.FrameReader
 	// results has an answer for every frame that the store never saw; the
 	// others, whose status is "", are the store's, in order.
@@ -100,15 +103,20 @@ func (in *incoming) read(ctx context.Context, f api.Frame) (api.StoreResult, err
 	switch {
 	case f.Status != "" && f.Status != api.StatusOK:
 		return api.StoreResult{}, frameProblem("status", n, fmt.Sprintf("%q in a store", f.Status))
+	case api.CheckKey(f.Key) != nil:
+		return api.StoreResult{Status: api.StatusInvalidKey, Error: invalidKey(f.Key)}, nil
 	case f.Bytes == 0:
-		return api.StoreResult{}, frameProblem("bytes", n, "a payload has at least one byte")
+		return api.StoreResult{Status: api.StatusSizeMismatch, Error: "a payload has at least one byte"}, nil
 	case f.Bytes > in.limits.Payload:
 		return api.StoreResult{Status: api.StatusTooLarge, Error: fmt.Sprintf("%d bytes; the limit is %d", f.Bytes, in.limits.Payload)}, nil
 	}
-	if err := api.CheckKey(f.Key); err != nil {
-		return api.StoreResult{Status: api.StatusInvalidKey, Error: err.Error()}, nil
+	// Only the first frame is refused for want of memory: what has arrived is
+	// worth waiting for.
+	wait := in.wait
+	if n > 0 {
+		wait = 0
 	}
-	buf, err := in.st.Buffer(ctx, f.Bytes)
+	buf, err := room(ctx, wait, in.st.Buffer, f.Bytes)
 	if err != nil {
 		return api.StoreResult{}, err
 	}
@@ -130,6 +138,7 @@ func (in *incoming) fault(err error) error {
 
 // answer merges the store's results with those it never saw.
 func (in *incoming) answer(stored []store.StoreResult) api.StoreResponse {
+	in.x.undone = "; the key was not stored"
 	res := api.StoreResponse{Results: in.results}
 	if res.Results == nil {
 		res.Results = []api.StoreResult{}
@@ -137,7 +146,7 @@ func (in *incoming) answer(stored []store.StoreResult) api.StoreResponse {
 	for i := range res.Results {
 		k := &res.Results[i]
 		if k.Status == "" {
-			*k = api.StoreResult{Status: word(stored[0].Status), SlotBytes: stored[0].SlotBytes, Error: explain(stored[0].Err)}
+			*k = api.StoreResult{Status: word(stored[0].Status), SlotBytes: stored[0].SlotBytes, Error: in.x.explain(stored[0].Status, stored[0].Err)}
 			stored = stored[1:]
 		}
 		if k.Status == api.StatusOK {

@@ -11,14 +11,13 @@ import (
 	"github.com/rawblockd/rawblockd/api"
 )
 
-// wrap is everything around the mux: what is refused before it, and what is
+// wrap is everything around the router: what is refused before it, and what is
 // counted and cleaned up after it.
-func (s *Server) wrap(kind Kind, mux http.Handler) http.Handler {
+func (s *Server) wrap(kind Kind, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		beginServing(r)
 		w.Header().Set(api.HeaderInstance, s.o.Instance)
 		x := newExchange(w, r, s.o.Pace)
-		began := time.Now()
 		s.metrics.inFlight.Inc()
 		defer func() {
 			s.metrics.inFlight.Dec()
@@ -30,7 +29,7 @@ func (s *Server) wrap(kind Kind, mux http.Handler) http.Handler {
 					cause = nil
 				}
 			}
-			s.metrics.done(r, x, began, cause != nil)
+			s.metrics.done(r, x, cause != nil)
 			if cause != nil {
 				panic(http.ErrAbortHandler)
 			}
@@ -39,7 +38,7 @@ func (s *Server) wrap(kind Kind, mux http.Handler) http.Handler {
 			s.finish(x, r, err)
 			return
 		}
-		mux.ServeHTTP(x, r)
+		h.ServeHTTP(x, r)
 	})
 }
 
@@ -50,6 +49,7 @@ func (s *Server) within(x *exchange, r *http.Request, ms int64) (context.Context
 	if ms > 0 {
 		d = time.Duration(ms) * time.Millisecond
 	}
+	x.limit = d
 	if d <= 0 {
 		return context.WithCancel(r.Context())
 	}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/rawblockd/rawblockd/api"
+	"github.com/rawblockd/rawblockd/store"
+)
+
+// etag is an object's ETag: its generation, which no two entries ever share.
+func etag(gen uint64) string { return `"` + strconv.FormatUint(gen, 16) + `"` }
+
+// describe sets the headers of an object.
+func (x *exchange) describe(bytes int64, gen uint64) {
+	h := x.Header()
+	h.Set("ETag", etag(gen))
+	h.Set("Content-Type", api.MediaOctets)
+	h.Set("Content-Length", strconv.FormatInt(bytes, 10))
+}
+
+// holds tells whether one of the tags of If-None-Match is gen's. A list is cut
+// at its commas: none of our tags has one.
+func holds(tags []string, gen uint64) bool {
+	for _, list := range tags {
+		for tag := range strings.SplitSeq(list, ",") {
+			tag = strings.TrimSpace(tag)
+			if tag == "*" || strings.TrimPrefix(tag, "W/") == etag(gen) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// unchanged answers that the client has the object already.
+func (x *exchange) unchanged(gen uint64) error {
+	x.Header().Set("ETag", etag(gen))
+	x.WriteHeader(http.StatusNotModified)
+	return nil
+}
+
+func lookOne(ctx context.Context, st *store.Store, ns, key string) (store.KeyResult, error) {
+	found, err := st.Lookup(ctx, ns, []string{key}, store.LookupOptions{})
+	if err != nil {
+		return store.KeyResult{}, err
+	}
+	return found.Results[0], nil
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/rawblockd/rawblockd/api"
+	"github.com/rawblockd/rawblockd/store"
+)
+
+// word is a status in the words of the contract.
+func word(s store.Status) api.Status { return api.Status(s.String()) }
+
+// explain is the sentence that goes with a status: why, and what to do where
+// the status does not say it.
+func (x *exchange) explain(status store.Status, err error) string {
+	late := fmt.Sprintf("not finished within %d ms", x.limit.Milliseconds())
+	switch {
+	case err == nil && status != store.Deadline:
+		return ""
+	case errors.Is(err, store.ErrOutcomeUnknown):
+		return late + "; the outcome is unknown: look the key up"
+	case errors.Is(err, context.Canceled):
+		return "the request was cancelled" + x.undone
+	case err == nil, errors.Is(err, context.DeadlineExceeded):
+		return late + x.undone
+	case status == store.NoSpace || status == store.OverQuota:
+		return err.Error() + "; remove keys: this release does not evict"
+	}
+	return err.Error()
+}
+
+// explainKey is explain for an answer about key.
+func (x *exchange) explainKey(key string, res store.KeyResult) string {
+	if res.Status == store.InvalidKey {
+		// The decoder made "" of what is not Unicode, which the store cannot know.
+		return invalidKey(key)
+	}
+	return x.explain(res.Status, res.Err)
+}
+
+func invalidKey(key string) string {
+	if err := api.CheckKey(key); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// without is err's text without that of the sentinel it begins with, which the
+// problem's title says already.
+func without(err, sentinel error) string {
+	return strings.TrimLeft(strings.TrimPrefix(err.Error(), sentinel.Error()), ": ")
+}
+
+// namespaces tells a client that asked for another one which there are.
+func (s *Server) namespaces() string {
+	const most = 8
+	names := s.configured()
+	if n := len(names); n == 0 || n > most {
+		return "/v1/info lists those there are"
+	}
+	for i, n := range names {
+		names[i] = fmt.Sprintf("%q", n)
+	}
+	return "configured: " + strings.Join(names, ", ")
+}
+
+// configured returns the names of the namespaces that are served.
+func (s *Server) configured() []string {
+	names := []string{}
+	st := s.store.Load()
+	if st == nil {
+		return names
+	}
+	for _, n := range st.Status().Namespaces {
+		if n.Configured {
+			names = append(names, n.Name)
+		}
+	}
+	return names
+}

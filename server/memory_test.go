@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rawblockd/rawblockd/api"
+	"github.com/rawblockd/rawblockd/ioengine"
+)
+
+// held takes all memory but left bytes, and gives it back after d.
+func held(t *testing.T, r *rig, left int64, d time.Duration) {
+	t.Helper()
+	var bufs []*ioengine.Buf
+	for n := r.arena.Cap() - left; n > 0; n -= 1 << 20 {
+		buf, err := r.arena.Get(t.Context(), 1<<20)
+		must(t, err)
+		bufs = append(bufs, buf)
+	}
+	time.AfterFunc(d, func() {
+		for _, b := range bufs {
+			b.Release()
+		}
+	})
+}
+
+// Where others hold the memory, a request that has moved nothing yet is told
+// soon instead of at the end of its deadline.
+func TestBusyMemory(t *testing.T) {
+	for name, request := range map[string]string{
+		"put":   "PUT /v1/kv/default/k HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc",
+		"store": "POST /v1/batch/store?namespace=default HTTP/1.1\r\nHost: x\r\nContent-Type: " + api.MediaFrames + "\r\nContent-Length: 25\r\n\r\n" + `{"key":"k","bytes":3}` + "\nabc",
+	} {
+		t.Run(name, func(t *testing.T) {
+			paced(t, time.Minute, func(r *rig, dial func() net.Conn) {
+				held(t, r, 0, 20*time.Second)
+				c := dial()
+				defer c.Close()
+				began := time.Now()
+				a := exchangeRaw(t, c, request)
+				a.want(t, 503, "busy", "")
+				if took := time.Since(began); took != DefaultMemoryWait || a.header.Get("Retry-After") == "" {
+					t.Errorf("took %v, want %v; header %v", took, DefaultMemoryWait, a.header)
+				}
+				time.Sleep(20 * time.Second)
+				exchangeRaw(t, c, request).ok(t)
+			})
+		})
+	}
+}
+
+// Frames that have arrived are worth waiting for.
+func TestLaterFramesWait(t *testing.T) {
+	paced(t, time.Minute, func(r *rig, dial func() net.Conn) {
+		held(t, r, 1<<20, 20*time.Second)
+		client := &http.Client{Transport: &http.Transport{DialContext: dialer(dial), DisableKeepAlives: true}}
+		began := time.Now()
+		mustStore(t, client, 1<<20, "a")
+		pr, pw := io.Pipe()
+		go func() {
+			defer pw.Close()
+			must(t, second(io.Copy(pw, frames("b", data("b", 1000)))))
+			synctest.Wait()
+			must(t, second(io.Copy(pw, frames("c", data("c", 2<<20)))))
+		}()
+		storeFrames(t, client, "namespace=default", pr).ok(t)
+		if took := time.Since(began); took != 20*time.Second {
+			t.Errorf("took %v, want 20s", took)
+		}
+	})
+}
