@@ -386,3 +386,14 @@ func TestQuotaOnASlabOfLargerSlots(t *testing.T) {
 		t.Error("nothing was refused")
 	}
 }
+
+// Quota of what was removed comes back for the store that needs it, in relaxed
+// mode too.
+func TestRelaxedQuotaComesBack(t *testing.T) {
+	r := newRig(t, func(o *rigOptions) { o.relaxed, o.quota = true, 64<<10 })
+	r.mustStore(1000, "a")
+	if got := r.remove(false, "a"); got.Removed != 1 {
+		t.Fatal(got)
+	}
+	r.mustStore(1000, "b")
+}
