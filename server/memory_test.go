@@ -75,3 +75,17 @@ func TestLaterFramesWait(t *testing.T) {
 		}
 	})
 }
+
+// The keys of a batch come in order: theirs wait.
+func TestBatchLoadWaits(t *testing.T) {
+	paced(t, time.Minute, func(r *rig, dial func() net.Conn) {
+		client := &http.Client{Transport: &http.Transport{DialContext: dialer(dial), DisableKeepAlives: true}}
+		mustStore(t, client, 1<<20, "a", "b")
+		held(t, r, 0, 20*time.Second)
+		began := time.Now()
+		fs, _ := load(t, client, "a", "b")
+		if took := time.Since(began); took != 20*time.Second || fs[0].Status != api.StatusOK || fs[1].Status != api.StatusOK {
+			t.Errorf("took %v, got %+v", took, fs)
+		}
+	})
+}
