@@ -158,7 +158,9 @@ type HeldError struct {
 }
 
 // Error names what is held.
-func (e *HeldError) Error() string { return fmt.Sprintf("%s: %v", e.Path, e.Err) }
+func (e *HeldError) Error() string {
+	return fmt.Sprintf("%s, which has the same bytes: %v", e.Path, e.Err)
+}
 
 // Unwrap makes it an ErrHeld, and gives what the kernel said.
 func (e *HeldError) Unwrap() []error { return []error{ErrHeld, e.Err} }

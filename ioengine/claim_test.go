@@ -47,7 +47,11 @@ func partition(t *testing.T, dev string, number, firstSector, sectors int) strin
 	if out, err := exec.Command(add, dev, n, fmt.Sprint(firstSector), fmt.Sprint(sectors)).CombinedOutput(); err != nil {
 		t.Skipf("addpart does not work here: %v: %s", err, out)
 	}
-	t.Cleanup(func() { _ = exec.Command("delpart", dev, n).Run() })
+	t.Cleanup(func() { // a partition outlives its loop device
+		if out, err := exec.Command("delpart", dev, n).CombinedOutput(); err != nil {
+			t.Errorf("delpart %s %s: %v: %s", dev, n, err, out)
+		}
+	})
 	return dev + "p" + n
 }
 
@@ -61,6 +65,21 @@ func mapped(t *testing.T, dev string, firstSector, sectors int) string {
 	}
 	t.Cleanup(func() { _ = exec.Command("dmsetup", "remove", name).Run() })
 	return "/dev/mapper/" + name
+}
+
+// openHeld opens what must be held, and says by what.
+func openHeld(t *testing.T, path string) *ioengine.HeldError {
+	t.Helper()
+	f, err := ioengine.Open(path, ioengine.OpenOptions{Exclusive: true})
+	if err == nil {
+		_ = f.Close() // or it would keep the partitions
+	}
+	if !errors.Is(err, ioengine.ErrHeld) {
+		t.Fatalf("%s: got %v, want ErrHeld", path, err)
+	}
+	held := &ioengine.HeldError{}
+	errors.As(err, &held)
+	return held
 }
 
 // names makes two names for the same bytes.
@@ -147,10 +166,7 @@ func TestOpenKnowsOtherNames(t *testing.T) {
 				}
 				synctest.Test(t, func(t *testing.T) { // the retries wait in fake time
 					first := mustOpen(t, a, ioengine.OpenOptions{Exclusive: true})
-					_, err := ioengine.Open(b, ioengine.OpenOptions{Exclusive: true})
-					if !errors.Is(err, ioengine.ErrHeld) {
-						t.Fatalf("%s is open, and so was %s: %v, want ErrHeld", a, b, err)
-					}
+					openHeld(t, b)
 					if err := mustOpen(t, b, ioengine.OpenOptions{ReadOnly: true}).Close(); err != nil {
 						t.Errorf("looking: %v", err)
 					}
@@ -170,10 +186,8 @@ func TestOpenNamesWhatIsHeld(t *testing.T) {
 	dev := testdev.LoopOver(t, file, 512)
 	synctest.Test(t, func(t *testing.T) {
 		mustOpen(t, file, ioengine.OpenOptions{Exclusive: true})
-		_, err := ioengine.Open(dev, ioengine.OpenOptions{Exclusive: true})
-		var held *ioengine.HeldError
-		if !errors.As(err, &held) || held.Path != file {
-			t.Errorf("got %v, want a HeldError that names %s", err, file)
+		if held := openHeld(t, dev); held.Path != file {
+			t.Errorf("got %v, want a HeldError that names %s", held, file)
 		}
 	})
 }
@@ -209,10 +223,8 @@ func TestOpenRefusesWhatAClaimedLoopShows(t *testing.T) {
 			}
 			synctest.Test(t, func(t *testing.T) {
 				for _, path := range paths {
-					f, err := ioengine.Open(path, ioengine.OpenOptions{Exclusive: true})
-					var held *ioengine.HeldError
-					if !errors.As(err, &held) || held.Path != claimed {
-						t.Errorf("%s: got %v, %v, want that %s is held", path, f, err, claimed)
+					if held := openHeld(t, path); held.Path != claimed {
+						t.Errorf("%s: got %v, want that %s is held", path, held, claimed)
 					}
 				}
 				if err := claim.Close(); err != nil {
