@@ -4,6 +4,8 @@ package server
 
 import (
 	"bytes"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -109,5 +111,17 @@ func TestListenerLeavesPayloadAlone(t *testing.T) {
 		if _, bodies := load(t, c, "k"); !bytes.Equal(bodies[0], want) {
 			t.Errorf("pad %d: other bytes than stored in a frame", pad)
 		}
+	}
+}
+
+// A handler around this server's may answer by itself.
+func TestListenerLeavesOtherAnswersAlone(t *testing.T) {
+	r := newRig(t)
+	c := r.serve(listen(t), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = io.WriteString(w, "not now")
+	}))
+	if a := do(t, c, "GET", "/", nil); a.code != http.StatusServiceUnavailable || string(a.body) != "not now" {
+		t.Errorf("got %d %q", a.code, a.body)
 	}
 }

@@ -137,16 +137,17 @@ func (c *conn) tooSlow() {
 		"bytes_sent", c.sent, "after", time.Since(c.began))
 }
 
-// translate makes a problem of one of net/http's plain refusals.
+// translate makes a problem of one of net/http's plain refusals, and of its 417,
+// which has no body. Whatever else is written was not written by net/http.
 func (c *conn) translate(p []byte) ([]byte, bool) {
-	first, detail, ok := bytes.Cut(p, []byte("\r\n\r\n"))
-	line, header, _ := bytes.Cut(first, []byte("\r\n"))
-	fields := bytes.SplitN(line, []byte(" "), 3)
-	if !ok || len(fields) != 3 || string(fields[0]) != "HTTP/1.1" {
+	const plainHead = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
+	first, detail, ok := bytes.Cut(p, []byte(plainHead))
+	fields := bytes.SplitN(first, []byte(" "), 3)
+	if len(fields) != 3 || string(fields[0]) != "HTTP/1.1" {
 		return nil, false
 	}
 	code, err := strconv.Atoi(string(fields[1]))
-	if err != nil || code < http.StatusBadRequest || len(detail) == 0 && !bytes.Contains(header, []byte("Content-Length: 0")) {
+	if err != nil || !ok && code != http.StatusExpectationFailed {
 		return nil, false
 	}
 	body, err := json.Marshal(c.problem(code, string(detail)))
