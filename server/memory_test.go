@@ -34,14 +34,16 @@ func held(t *testing.T, r *rig, left int64, d time.Duration) {
 // soon instead of at the end of its deadline.
 func TestBusyMemory(t *testing.T) {
 	for name, request := range map[string]string{
+		"get":   "GET /v1/kv/default/there HTTP/1.1\r\nHost: x\r\n\r\n",
 		"put":   "PUT /v1/kv/default/k HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc",
 		"store": "POST /v1/batch/store?namespace=default HTTP/1.1\r\nHost: x\r\nContent-Type: " + api.MediaFrames + "\r\nContent-Length: 25\r\n\r\n" + `{"key":"k","bytes":3}` + "\nabc",
 	} {
 		t.Run(name, func(t *testing.T) {
 			paced(t, time.Minute, func(r *rig, dial func() net.Conn) {
-				held(t, r, 0, 20*time.Second)
 				c := dial()
 				defer c.Close()
+				exchangeRaw(t, c, "PUT /v1/kv/default/there HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc").ok(t)
+				held(t, r, 0, 20*time.Second)
 				began := time.Now()
 				a := exchangeRaw(t, c, request)
 				a.want(t, 503, "busy", "")

@@ -115,7 +115,7 @@ func (s *Server) get(x *exchange, r *http.Request) error {
 			return x.unchanged(found.Gen)
 		}
 	}
-	loading, err := st.Load(ctx, ns, []string{key})
+	loading, err := st.LoadWithin(ctx, ns, []string{key}, s.o.MemoryWait)
 	if err != nil {
 		return err
 	}

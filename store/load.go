@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/rawblockd/rawblockd/ioengine"
 	"github.com/rawblockd/rawblockd/slab"
@@ -22,6 +23,7 @@ import (
 // from being reused until its read has ended, whatever becomes of the key.
 type Loading struct {
 	s      *Store
+	wait   time.Duration // for memory; 0: as long as ctx
 	ctx    context.Context
 	cancel context.CancelFunc
 	items  []*loadItem
@@ -51,12 +53,19 @@ type LoadItem struct {
 	Bytes  int64         // stored length
 	Gen    uint64        // tells this entry from any other that the key ever had
 	Buf    *ioengine.Buf // the verified bytes, nil unless Status is OK; whoever got it releases it
-	Err    error         // detail of an io_error
+	Err    error         // why, where the status does not say it all
 }
 
 // Load begins to load keys. Memory for whole keys is taken in request order
 // from the stream budget as results are released. The caller must Close.
 func (s *Store) Load(ctx context.Context, ns string, keys []string) (*Loading, error) {
+	return s.LoadWithin(ctx, ns, keys, 0)
+}
+
+// LoadWithin is Load with a bound on how long a key waits for its memory while
+// others hold it: then the key is answered Busy with ErrNoMemory. 0 is as long
+// as ctx.
+func (s *Store) LoadWithin(ctx context.Context, ns string, keys []string, wait time.Duration) (*Loading, error) {
 	sp, err := s.space(ns)
 	if err != nil {
 		return nil, err
@@ -64,7 +73,7 @@ func (s *Store) Load(ctx context.Context, ns string, keys []string) (*Loading, e
 	if err := s.begin(); err != nil {
 		return nil, err
 	}
-	l := &Loading{s: s, items: make([]*loadItem, len(keys))}
+	l := &Loading{s: s, wait: wait, items: make([]*loadItem, len(keys))}
 	l.wake = sync.NewCond(&l.mu)
 	l.ctx, l.cancel = context.WithCancel(ctx)
 	l.stopCh = context.AfterFunc(l.ctx, l.wakeAll)
@@ -131,13 +140,19 @@ func (l *Loading) run() {
 			l.submit(batch)
 			batch = nil
 			var err error
-			buf, err = l.s.o.Buffers.Get(l.ctx, it.Bytes)
-			if errors.Is(err, ioengine.ErrNoRoom) {
-				l.finish(it, TooLarge, fmt.Errorf("%d bytes were stored under larger limits; limits.stream_bytes is %d now", it.Bytes, l.s.o.Buffers.Cap()))
+			buf, err = l.memory(it.Bytes)
+			switch {
+			case err == nil:
+			case errors.Is(err, ioengine.ErrNoRoom):
+				err = fmt.Errorf("%d bytes were stored under larger limits; limits.stream_bytes is %d now", it.Bytes, l.s.o.Buffers.Cap())
+				l.finish(it, TooLarge, err)
 				l.s.release([]id{it.head})
 				continue
-			}
-			if err != nil {
+			case errors.Is(err, ErrNoMemory):
+				l.finish(it, Busy, err)
+				l.s.release([]id{it.head})
+				continue
+			default:
 				l.giveUp(l.items[i:])
 				return
 			}
@@ -146,6 +161,21 @@ func (l *Loading) run() {
 		batch = append(batch, it)
 	}
 	l.submit(batch)
+}
+
+// memory gets a key's memory, within wait.
+func (l *Loading) memory(n int64) (*ioengine.Buf, error) {
+	ctx := l.ctx
+	if l.wait > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, l.wait)
+		defer cancel()
+	}
+	buf, err := l.s.o.Buffers.Get(ctx, n)
+	if errors.Is(err, context.DeadlineExceeded) && l.ctx.Err() == nil {
+		return nil, fmt.Errorf("%w for %v", ErrNoMemory, l.wait)
+	}
+	return buf, err
 }
 
 // giveUp answers keys whose read never started and never will.

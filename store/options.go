@@ -60,6 +60,7 @@ var (
 	ErrInvalidKey     = errors.New("invalid key")
 	ErrMount          = errors.New("metadata and device do not belong together")
 	ErrCursor         = errors.New("malformed cursor")
+	ErrNoMemory       = errors.New("other requests held the memory of limits.stream_bytes")
 	ErrPinLimit       = errors.New("stored, but not pinned")
 )
 
