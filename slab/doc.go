@@ -66,7 +66,9 @@
 //
 // # Errors
 //
-// Sentinels are in errors.go. A failed transfer is an *IOError, which names slot,
+// Sentinels are in errors.go. ErrOption is for the command line to answer as wrong
+// usage (InitOptions.Check gives it before anything is asked); every other refusal of
+// Init depends on what the device is. A failed transfer is an *IOError, which names slot,
 // offset and device and unwraps to the engine's error; it fails its own request
 // only. A failed flush turns the slab read-only for good (ErrReadOnly): what the
 // kernel dropped is unknown, and a second fsync that succeeds proves nothing.

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/rawblockd/rawblockd/ioengine"
 )
 
@@ -18,11 +20,13 @@ var (
 	ErrForeign  = errors.New("slot header belongs to another incarnation or slot")
 	ErrIncompat = errors.New("written by a newer release")
 	ErrGeometry = errors.New("geometry does not match")
+	ErrBlocks   = errors.New("device is not supported") // its blocks are larger than a label
 )
 
 // Init.
 var (
-	ErrRefused  = errors.New("refused") // Init changed nothing
+	ErrOption   = errors.New("wrong option") // given wrongly, whatever the device; nothing was looked at
+	ErrRefused  = errors.New("refused")      // Init changed nothing
 	ErrTooSmall = errors.New("device is too small")
 )
 
@@ -36,6 +40,21 @@ var (
 	ErrClosed     = errors.New("slab is closed")
 )
 
+// optionError says what is wrong with an option and nothing else. It is an ErrOption.
+type optionError struct {
+	text  string
+	cause error // a further sentinel, or nil
+}
+
+func (e *optionError) Error() string { return e.text }
+
+func (e *optionError) Unwrap() []error {
+	if e.cause == nil {
+		return []error{ErrOption}
+	}
+	return []error{ErrOption, e.cause}
+}
+
 // IOError is a transfer that failed. It says nothing about other transfers.
 type IOError struct {
 	Dir    ioengine.Dir
@@ -48,7 +67,11 @@ type IOError struct {
 
 // Error names the op as a human looks for it.
 func (e *IOError) Error() string {
-	return fmt.Sprintf("%s %d bytes at %d (slot %d) of %s: %v", e.Dir, e.Len, e.Off, e.Slot, e.Device, e.Err)
+	text := fmt.Sprintf("%s %d bytes at %d (slot %d) of %s: %v", e.Dir, e.Len, e.Off, e.Slot, e.Device, e.Err)
+	if e.Dir == ioengine.Write && errors.Is(e.Err, unix.EPERM) {
+		text += "; the device is read-only: " + ioengine.ReadOnlyRemedy(e.Device)
+	}
+	return text
 }
 
 // Unwrap returns the engine's error.

@@ -31,11 +31,11 @@ func (f *flusher) init() { f.changed.L = &f.mu }
 // error turns the slab read-only, and so it is for every later call.
 func (s *Slab) Flush() error {
 	if !s.life.enter() {
-		return fmt.Errorf("slab %q: %w", s.name, ErrClosed)
+		return fmt.Errorf("%s: %w", title(s.name), ErrClosed)
 	}
 	defer s.life.leave()
 	if err := s.flusher.wait(s.flushDevice); err != nil {
-		return fmt.Errorf("slab %q: flush %s: %w", s.name, s.dev.Path(), err)
+		return fmt.Errorf("%s: flush %s: %w", title(s.name), s.dev.Path(), err)
 	}
 	return nil
 }

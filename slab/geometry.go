@@ -61,27 +61,49 @@ func sizeFlag(n int64) string {
 	return number + unit
 }
 
-// checkSlotSize refuses sizes the format cannot express.
-func checkSlotSize(n int64) error {
-	if n < MinSlotSize || n > MaxSlotSize || n%block != 0 {
-		return fmt.Errorf("%w: slot size %s must be a multiple of 4 KiB from 4 KiB to 64 MiB", ErrGeometry, human(n))
+// slotSizeFits reports whether the format can express a slot size.
+func slotSizeFits(n int64) bool { return n >= MinSlotSize && n <= MaxSlotSize && n%block == 0 }
+
+// smallest returns the size of the smallest device that holds one slot.
+func smallest(slotSize int64, optimalIO int) int64 {
+	return roundUp(dataOffset+headerZone(optimalIO)+slotSize, endZone) + endZone
+}
+
+// holdsAny reports whether a device is large enough for a slab of any slot size.
+func holdsAny(g ioengine.Geometry) bool { return g.Size >= smallest(MinSlotSize, g.OptimalIO) }
+
+// fittingSlot returns the largest slot size, a power of two of at most limit bytes,
+// that a device has room for, or 0.
+func fittingSlot(g ioengine.Geometry, limit int64) int64 {
+	for n := int64(MaxSlotSize); n >= MinSlotSize; n /= 2 {
+		if n <= limit && g.Size >= smallest(n, g.OptimalIO) {
+			return n
+		}
 	}
-	return nil
+	return 0
+}
+
+// tooSmall says what a device is too small for: for slots of this size, or for
+// anything.
+func tooSmall(g ioengine.Geometry, slotSize int64) string {
+	if !holdsAny(g) {
+		least := smallest(MinSlotSize, g.OptimalIO)
+		return fmt.Sprintf("%s, and no slab of any slot size is smaller than %s (%d bytes)", human(g.Size), human(least), least)
+	}
+	least := smallest(slotSize, g.OptimalIO)
+	return fmt.Sprintf("%s, the smallest for slots of %s is %s (%d bytes)", human(g.Size), human(slotSize), human(least), least)
 }
 
 // checkBlock refuses devices that cannot write a label or a header by itself.
 func checkBlock(g ioengine.Geometry) error {
 	if g.Block <= 0 || g.Block > block || block%g.Block != 0 {
-		return fmt.Errorf("%w: device blocks of %d bytes, supported are powers of two up to %d", ErrGeometry, g.Block, block)
+		return fmt.Errorf("%w: blocks of %d bytes, possible are powers of two up to %d", ErrBlocks, g.Block, block)
 	}
 	return nil
 }
 
-// layOut fills in what follows from device geometry and slot size.
+// layOut fills in what follows from device geometry and a slot size that is possible.
 func layOut(l *Label, g ioengine.Geometry) error {
-	if err := checkSlotSize(l.SlotSize); err != nil {
-		return err
-	}
 	if err := checkBlock(g); err != nil {
 		return err
 	}
@@ -90,9 +112,8 @@ func layOut(l *Label, g ioengine.Geometry) error {
 	l.DataOffset = dataOffset
 	l.PieceSize = ioengine.PieceSize
 	l.DeviceSize = g.Size
-	if smallest := roundUp(dataOffset+l.Stride, endZone) + endZone; g.Size < smallest {
-		return fmt.Errorf("%w: %s, the smallest for slots of %s is %s (%d bytes)",
-			ErrTooSmall, human(g.Size), human(l.SlotSize), human(smallest), smallest)
+	if g.Size < smallest(l.SlotSize, g.OptimalIO) {
+		return fmt.Errorf("%w: %s", ErrTooSmall, tooSmall(g, l.SlotSize))
 	}
 	l.SlotCount = uint32(min((endOffset(g.Size)-dataOffset)/l.Stride, maxSlots))
 	return nil
@@ -100,13 +121,12 @@ func layOut(l *Label, g ioengine.Geometry) error {
 
 // check reports a label whose numbers contradict each other, or the device.
 func (l *Label) check(g ioengine.Geometry) error {
-	if err := checkSlotSize(l.SlotSize); err != nil {
-		return err
-	}
 	if err := checkBlock(g); err != nil {
 		return err
 	}
 	switch {
+	case !slotSizeFits(l.SlotSize):
+		return fmt.Errorf("%w: the label says slots of %s, possible are 4 KiB to 64 MiB in multiples of 4 KiB", ErrGeometry, human(l.SlotSize))
 	case l.PieceSize != ioengine.PieceSize:
 		return fmt.Errorf("%w: the label says pieces of %d bytes, this release knows %d", ErrGeometry, l.PieceSize, ioengine.PieceSize)
 	case l.HeaderZone < minZone || l.HeaderZone > maxZone || l.HeaderZone%block != 0:

@@ -10,10 +10,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rawblockd/rawblockd/ioengine"
 )
 
 // host is where Init looks things up; tests put other folders and another blkid
@@ -21,10 +26,12 @@ import (
 type host struct {
 	sys, proc, byID string
 	blkid           func(args ...string) (stdout string, code int, err error) // nil: not installed
+	loops           func(path string) ([]string, error)                       // loop devices over a path; nil: none
+	readDir         func(path string) ([]os.DirEntry, error)                  // of /proc, where permission matters
 }
 
 func thisHost() host {
-	h := host{sys: "/sys", proc: "/proc", byID: "/dev/disk/by-id"}
+	h := host{sys: "/sys", proc: "/proc", byID: "/dev/disk/by-id", loops: ioengine.LoopsOver, readDir: os.ReadDir}
 	if path := findProgram("blkid"); path != "" {
 		h.blkid = func(args ...string) (string, int, error) { return runProgram(path, args...) }
 	}
@@ -187,7 +194,17 @@ func quote(s string) string {
 	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
 		return s
 	}
+	if !printable(s) {
+		text := strconv.QuoteToASCII(s) // a shell knows the same escapes
+		return "$'" + strings.ReplaceAll(text[1:len(text)-1], "'", `\'`) + "'"
+	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// printable reports whether a text can be shown as it is.
+func printable(s string) bool {
+	control := func(r rune) bool { return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' }
+	return utf8.ValidString(s) && strings.IndexFunc(s, control) < 0
 }
 
 func exists(path string) bool {

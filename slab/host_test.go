@@ -216,6 +216,7 @@ func TestWipeLeavesNothing(t *testing.T) {
 func TestQuote(t *testing.T) {
 	for in, want := range map[string]string{
 		"": "''", "/dev/nvme0n1": "/dev/nvme0n1", "a b": "'a b'", "it's": `'it'\''s'`, "$(x)": "'$(x)'", "ü": "'ü'",
+		"a\nit's \x1b[2J": `$'a\nit\'s \x1b[2J'`, "\xff": `$'\xff'`, `\"`: `'\"'`, "\\\"\t": `$'\\\"\t'`,
 	} {
 		if got := quote(in); got != want {
 			t.Errorf("quote %q: got %s, want %s", in, got, want)
@@ -251,8 +252,10 @@ func TestHolderFate(t *testing.T) {
 	gone.PID = 1 << 30
 	rebooted.BootID = "x"
 	elsewhere.BootID, elsewhere.Host = "y", "elsewhere.example"
+	evil := Holder{Host: "a\x1b[2J", BootID: "b\nc"}
 	for h, want := range map[Holder]string{
-		{}: "nobody yet", me: "running on this host", gone: "no longer running", rebooted: "before the last boot", elsewhere: "another host",
+		evil: `on $'a\x1b[2J' (another host, boot id $'b\nc')`,
+		{}:   "nobody yet", me: "running on this host", gone: "no longer running", rebooted: "before the last boot", elsewhere: "another host",
 	} {
 		if got := h.String(); !strings.Contains(got, want) {
 			t.Errorf("got %q, want %q", got, want)

@@ -16,33 +16,62 @@ import (
 // InitOptions says what slab to make.
 type InitOptions struct {
 	SlotSize int64  // 0: DefaultSlotSize
-	Name     string // at most 64 bytes
+	Name     string // at most 64 bytes, no control characters
 	Wipe     bool   // destroy what is on the device
 	Serial   string // of the device; needed with Wipe where there is one and the path is no by-id path
 	Size     int64  // creates a regular file of that size
 }
+
+// Check reports options that are wrong whatever the device is: an ErrOption whose text
+// names the option, what was given and what is possible.
+func (o InitOptions) Check() error { return o.complete() }
 
 // complete checks the options and fills in the default.
 func (o *InitOptions) complete() error {
 	if o.SlotSize == 0 {
 		o.SlotSize = DefaultSlotSize
 	}
-	if err := checkSlotSize(o.SlotSize); err != nil {
+	if !slotSizeFits(o.SlotSize) {
+		return &optionError{text: fmt.Sprintf("slot size %s: must be 4 KiB to 64 MiB and a multiple of 4 KiB", human(o.SlotSize))}
+	}
+	if err := checkName(o.Name); err != nil {
 		return err
 	}
-	if len(o.Name) > maxName {
-		return fmt.Errorf("%w: name of %d bytes, at most %d", ErrGeometry, len(o.Name), maxName)
+	return o.checkSize()
+}
+
+// checkName keeps out of the label what would spoil a terminal, a log or a table.
+func checkName(name string) error {
+	if len(name) > maxName {
+		return &optionError{text: fmt.Sprintf("name %q: is %d bytes long, must be at most %d", name, len(name), maxName)}
 	}
-	if o.Size < 0 {
-		return fmt.Errorf("%w: size %d", ErrGeometry, o.Size)
+	if !printable(name) {
+		return &optionError{text: fmt.Sprintf("name %q: must be UTF-8 without control characters", name)}
 	}
 	return nil
+}
+
+// checkSize refuses a size for a new file that no such slab has.
+func (o *InitOptions) checkSize() error {
+	if o.Size < 0 {
+		return &optionError{text: fmt.Sprintf("size %d bytes: must be positive", o.Size)}
+	}
+	g := ioengine.Geometry{Size: o.Size, Block: block}
+	if o.Size == 0 || o.Size >= smallest(o.SlotSize, 0) {
+		return nil
+	}
+	text := "size: too small: " + tooSmall(g, o.SlotSize)
+	if slot := fittingSlot(g, o.SlotSize); slot > 0 {
+		text += "; slots of " + human(slot) + " would fit: --slot-size " + sizeFlag(slot)
+	}
+	return &optionError{text: text, cause: ErrTooSmall}
 }
 
 // Init makes a slab of a block device or a regular file and returns its label.
 //
 // It refuses (ErrRefused, nothing is changed) whatever is in use: mounted, swap,
-// held, partitioned, attached to a loop device. Unless Wipe is set it also refuses
+// held (also under another name, such as a file behind a loop device), partitioned,
+// attached to a loop device, or open in the process that mounted it last. Unless Wipe is set it also refuses
 // whatever holds something: a label of ours, any signature that blkid knows, or
 // simply bytes other than zero in the first or last MiB. Each refusal names what
 // was found, where, and the command that helps.
@@ -90,11 +119,6 @@ func (in initRun) dispatch(path string, o *InitOptions) (Label, error) {
 
 // create makes the file and removes it again if it does not become a slab.
 func (in initRun) create(path string, o *InitOptions) (l Label, err error) {
-	// Whether the file can hold a slab at all is known before it exists.
-	try := Label{SlotSize: o.SlotSize}
-	if err := layOut(&try, ioengine.Geometry{Size: o.Size, Block: block}); err != nil {
-		return Label{}, err
-	}
 	if err := ioengine.Create(path, o.Size); err != nil {
 		return Label{}, err
 	}
@@ -142,15 +166,40 @@ func (in initRun) existing(path string, o *InitOptions) (l Label, err error) {
 	defer func() { err = errors.Join(err, dev.Close()) }()
 	fits := Label{SlotSize: o.SlotSize}
 	if err := layOut(&fits, dev.Geometry()); err != nil {
-		return Label{}, err
+		return Label{}, adviseSlot(err, path, dev.Geometry(), *o)
 	}
 	if o.Wipe {
+		if err := in.host.servedElsewhere(t, dev); err != nil {
+			return Label{}, err
+		}
 		return in.wipe(t, dev, o)
 	}
 	if err := in.host.occupied(t, dev, o); err != nil {
 		return Label{}, err
 	}
 	return InitDevice(dev, *o)
+}
+
+// adviseSlot adds to ErrTooSmall the command with smaller slots, if any would fit.
+func adviseSlot(err error, path string, g ioengine.Geometry, o InitOptions) error {
+	slot := fittingSlot(g, o.SlotSize)
+	if !errors.Is(err, ErrTooSmall) || slot == 0 {
+		return err
+	}
+	o.SlotSize = slot
+	return fmt.Errorf("%w; with slots of %s it would fit, run: %s", err, human(slot), command(path, &o))
+}
+
+// initCommand is the command that makes a slab of a device: of the slot size that is
+// configured (0: the default), or of the largest that fits.
+func initCommand(dev ioengine.Device, slotSize int64) string {
+	if slotSize == 0 {
+		slotSize = DefaultSlotSize
+	}
+	if g := dev.Geometry(); !slotSizeFits(slotSize) || g.Size < smallest(slotSize, g.OptimalIO) {
+		slotSize = fittingSlot(g, max(slotSize, MinSlotSize))
+	}
+	return command(dev.Path(), &InitOptions{SlotSize: slotSize})
 }
 
 // wipe clears a device and makes sure that nothing is found on it any more before

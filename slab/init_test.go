@@ -262,7 +262,7 @@ func TestInitCreatesAFile(t *testing.T) {
 	if _, err := Init(path, InitOptions{}); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "rawblockd init "+path+" --size") {
 		t.Errorf("got %v, want ErrNotExist and the remedy", err)
 	}
-	for size, want := range map[int64]error{-1: ErrGeometry, 4096: ErrTooSmall} {
+	for size, want := range map[int64]error{-1: ErrOption, 4096: ErrTooSmall} {
 		if _, err := Init(path, InitOptions{Size: size}); !errors.Is(err, want) {
 			t.Errorf("size %d: got %v, want %v", size, err, want)
 		}

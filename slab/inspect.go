@@ -18,6 +18,11 @@ type Report struct {
 	Geometry ioengine.Geometry
 	Label    Label  // the one that counts
 	Copies   []Copy // all places, good and bad
+
+	// What Survey adds.
+	Signatures []string    // what blkid knows, in words: ext4 "data", gpt partition table
+	Partitions []Partition // that the kernel knows
+	NotZero    string      // where the first byte other than zero is, if not nowhere
 }
 
 // Inspect reads the label copies of a device, also while a daemon holds it. Without

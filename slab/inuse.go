@@ -15,11 +15,11 @@ import (
 
 // inUse refuses a target that somebody uses right now; --wipe is no answer to that.
 func (h host) inUse(t target) error {
-	if t.regular {
-		return h.loopBacked(t)
-	}
 	mounts, err := h.mounts()
 	if err != nil {
+		return err
+	}
+	if err := h.loopBacked(t, mounts); err != nil || t.regular {
 		return err
 	}
 	if err := h.claimed(t.path, t.sysdir, t.devno, mounts); err != nil {
@@ -63,20 +63,15 @@ func (h host) release(holder string) string {
 // partitioned refuses a disk whose partitions the kernel knows: a slab on the whole
 // would lie under all of them.
 func (h host) partitioned(t target, mounts []mount) error {
-	entries, err := os.ReadDir(t.sysdir)
+	found, err := partitions(t)
 	if err != nil {
-		return fmt.Errorf("look for partitions of %s: %w", t.path, err)
+		return err
 	}
-	var found []string
-	for _, e := range entries {
-		dir := filepath.Join(t.sysdir, e.Name())
-		if !exists(filepath.Join(dir, "partition")) {
-			continue
-		}
-		if err := h.claimed("/dev/"+e.Name(), dir, readLine(filepath.Join(dir, "dev")), mounts); err != nil {
+	for _, p := range found {
+		dir := filepath.Join(t.sysdir, filepath.Base(p))
+		if err := h.claimed(p, dir, readLine(filepath.Join(dir, "dev")), mounts); err != nil {
 			return err
 		}
-		found = append(found, "/dev/"+e.Name())
 	}
 	if len(found) == 0 {
 		return nil
@@ -85,19 +80,40 @@ func (h host) partitioned(t target, mounts []mount) error {
 		ErrRefused, t.path, strings.Join(found, ", "), quote(t.path))
 }
 
-// loopBacked refuses a file that a loop device shows to somebody else.
-func (h host) loopBacked(t target) error {
-	files, err := filepath.Glob(filepath.Join(h.sys, "block/loop*/loop/backing_file"))
+// partitions returns the paths of a disk's partitions.
+func partitions(t target) ([]string, error) {
+	entries, err := os.ReadDir(t.sysdir)
 	if err != nil {
-		return fmt.Errorf("look for loop devices: %w", err)
+		return nil, fmt.Errorf("look for partitions of %s: %w", t.path, err)
 	}
-	for _, f := range files {
-		if readLine(f) == t.path {
-			name := "/dev/" + filepath.Base(filepath.Dir(filepath.Dir(f)))
-			return fmt.Errorf("%w: %s is attached as %s; run: losetup -d %s", ErrRefused, t.path, name, name)
+	var found []string
+	for _, e := range entries {
+		if exists(filepath.Join(t.sysdir, e.Name(), "partition")) {
+			found = append(found, "/dev/"+e.Name())
 		}
 	}
-	return nil
+	return found, nil
+}
+
+// loopBacked refuses a file or device that a loop device shows to somebody else.
+func (h host) loopBacked(t target, mounts []mount) error {
+	if h.loops == nil {
+		return nil
+	}
+	loops, err := h.loops(t.path)
+	if err != nil {
+		return err
+	}
+	for _, loop := range loops {
+		dir := filepath.Join(h.sys, "class/block", filepath.Base(loop))
+		if err := h.claimed(loop, dir, readLine(filepath.Join(dir, "dev")), mounts); err != nil {
+			return fmt.Errorf("%s is attached as %s: %w", t.path, loop, err)
+		}
+	}
+	if len(loops) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %s is attached as %s; run: losetup -d %s", ErrRefused, t.path, strings.Join(loops, ", "), strings.Join(loops, " "))
 }
 
 // mount is one line of mountinfo.
@@ -160,10 +176,15 @@ func explainHeld(path string, err error) error {
 	if !errors.Is(err, ioengine.ErrHeld) {
 		return err
 	}
+	look := path
+	var held *ioengine.HeldError
+	if errors.As(err, &held) && exists(held.Path) {
+		look = held.Path // whoever has it does not have the device that was named
+	}
 	r, inspectErr := Inspect(path)
 	if inspectErr != nil {
-		return fmt.Errorf("%w: %w; to see who it is, run: fuser -v %s", ErrRefused, err, quote(path))
+		return fmt.Errorf("%w: %w; to see who it is, run: fuser -v %s", ErrRefused, err, quote(look))
 	}
-	return fmt.Errorf("%w: %w: slab %s (incarnation %s), mounted by %s; to see all who have it open, run: fuser -v %s",
-		ErrRefused, err, quote(r.Label.Name), UUID(r.Label.Incarnation), r.Label.Holder, quote(path))
+	return fmt.Errorf("%w: %w: %s (incarnation %s), mounted by %s; to see all who have it open, run: fuser -v %s",
+		ErrRefused, err, r.Label.Title(), UUID(r.Label.Incarnation), r.Label.Holder, quote(look))
 }

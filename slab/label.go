@@ -62,6 +62,16 @@ func UUID(inc [16]byte) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", inc[0:4], inc[4:6], inc[6:8], inc[8:10], inc[10:16])
 }
 
+// Title names a slab by its name, if it has one.
+func (l Label) Title() string { return title(l.Name) }
+
+func title(name string) string {
+	if name == "" {
+		return "slab without a name"
+	}
+	return fmt.Sprintf("slab %q", name)
+}
+
 // EncodeLabel returns the 4 KiB block of a label. Names that are too long are cut:
 // they are for humans, and a mount must not fail for a long host name.
 //

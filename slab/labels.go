@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/rawblockd/rawblockd/ioengine"
 )
 
@@ -33,7 +35,7 @@ func readLabels(dev ioengine.Device) ([]Copy, error) {
 		return nil, fmt.Errorf("%s: %w", dev.Path(), err)
 	}
 	if g.Size < dataOffset+endZone {
-		return nil, fmt.Errorf("%s: %w: %w: %s", dev.Path(), ErrNoLabel, ErrTooSmall, human(g.Size))
+		return nil, fmt.Errorf("%s: %w: %w: %s", dev.Path(), ErrNoLabel, ErrTooSmall, tooSmall(g, MinSlotSize))
 	}
 	buf, release, err := ioengine.AlignedAlloc(LabelSize)
 	if err != nil {
@@ -80,7 +82,11 @@ func loadLabel(dev ioengine.Device) (Label, []byte, []Copy, error) {
 	}
 	best, ok := bestLabel(copies)
 	if !ok {
-		return Label{}, nil, copies, fmt.Errorf("%s: %w", dev.Path(), noLabelReason(copies))
+		err := noLabelReason(copies)
+		if g := dev.Geometry(); !holdsAny(g) {
+			err = fmt.Errorf("%w: %w: %s", err, ErrTooSmall, tooSmall(g, MinSlotSize))
+		}
+		return Label{}, nil, copies, fmt.Errorf("%s: %w", dev.Path(), err)
 	}
 	if best.Err != nil {
 		return best.Label, nil, copies, fmt.Errorf("label at %d of %s: %w; use the release that wrote it, or a later one", best.Off, dev.Path(), best.Err)
@@ -115,13 +121,22 @@ func writeLabels(dev ioengine.Device, raw []byte) error {
 	slices.Reverse(offs)
 	for _, off := range offs {
 		if err := writeFull(dev, buf, off); err != nil {
-			return fmt.Errorf("write label at %d of %s: %w", off, dev.Path(), err)
+			return fmt.Errorf("write label at %d of %s: %w", off, dev.Path(), explainWrite(dev, err))
 		}
 		if err := dev.Flush(); err != nil {
 			return fmt.Errorf("flush label at %d of %s: %w", off, dev.Path(), err)
 		}
 	}
 	return nil
+}
+
+// explainWrite says what it means that a device refuses writes: it was made read-only
+// after it had been opened.
+func explainWrite(dev ioengine.Device, err error) error {
+	if dev.Geometry().Regular || !errors.Is(err, unix.EPERM) && !errors.Is(err, unix.EROFS) {
+		return err
+	}
+	return fmt.Errorf("%w: %w; %s", ioengine.ErrReadOnly, err, ioengine.ReadOnlyRemedy(dev.Path()))
 }
 
 // flocker is a device on which udev must not look while labels are written

@@ -54,11 +54,11 @@ func TestInitDeviceRefusesGeometry(t *testing.T) {
 	}{
 		{"too small", simdev.Options{Size: 3 * mib}, InitOptions{}, ErrTooSmall, "5 MiB (5242880 bytes)"},
 		{"tiny", simdev.Options{Size: 64 * kib}, InitOptions{SlotSize: 4 * kib}, ErrTooSmall, "3 MiB"},
-		{"slot of 1 KiB", simdev.Options{Size: 64 * mib}, InitOptions{SlotSize: kib}, ErrGeometry, "4 KiB"},
-		{"slot of 6 KiB", simdev.Options{Size: 64 * mib}, InitOptions{SlotSize: 6 * kib}, ErrGeometry, "4 KiB"},
-		{"slot of 128 MiB", simdev.Options{Size: 64 * mib}, InitOptions{SlotSize: 128 * mib}, ErrGeometry, "64 MiB"},
-		{"blocks of 16 KiB", simdev.Options{Size: 64 * mib, Block: 16 * kib}, InitOptions{}, ErrGeometry, "16384"},
-		{"long name", simdev.Options{Size: 64 * mib}, InitOptions{Name: strings.Repeat("x", 65)}, ErrGeometry, "65"},
+		{"slot of 1 KiB", simdev.Options{Size: 64 * mib}, InitOptions{SlotSize: kib}, ErrOption, "4 KiB"},
+		{"slot of 6 KiB", simdev.Options{Size: 64 * mib}, InitOptions{SlotSize: 6 * kib}, ErrOption, "4 KiB"},
+		{"slot of 128 MiB", simdev.Options{Size: 64 * mib}, InitOptions{SlotSize: 128 * mib}, ErrOption, "64 MiB"},
+		{"blocks of 16 KiB", simdev.Options{Size: 64 * mib, Block: 16 * kib}, InitOptions{}, ErrBlocks, "16384"},
+		{"long name", simdev.Options{Size: 64 * mib}, InitOptions{Name: strings.Repeat("x", 65)}, ErrOption, "65"},
 	} {
 		dev := simdev.New(tc.dev)
 		_, err := InitDevice(dev, tc.init)

@@ -67,7 +67,7 @@ func (ls *labelState) end(l Label, raw []byte, err error) {
 // old; the mount must not go on, and the next one copes with both.
 func (s *Slab) SetMount(n uint64, h Holder) error {
 	if !s.life.enter() {
-		return fmt.Errorf("slab %q: %w", s.name, ErrClosed)
+		return fmt.Errorf("%s: %w", title(s.name), ErrClosed)
 	}
 	defer s.life.leave()
 	if err := s.readOnlyErr(); err != nil {
@@ -75,12 +75,12 @@ func (s *Slab) SetMount(n uint64, h Holder) error {
 	}
 	l, raw, err := s.label.begin(n, h)
 	if err != nil {
-		return fmt.Errorf("slab %q: %w", s.name, err)
+		return fmt.Errorf("%s: %w", title(s.name), err)
 	}
 	err = withFlock(s.dev, func() error { return writeLabels(s.dev, raw) })
 	s.label.end(l, raw, err)
 	if err != nil {
-		return fmt.Errorf("slab %q: mount %d: %w", s.name, n, err)
+		return fmt.Errorf("%s: mount %d: %w", title(s.name), n, err)
 	}
 	return nil
 }
@@ -103,7 +103,15 @@ func (h Holder) String() string {
 	if h == (Holder{}) {
 		return "nobody yet"
 	}
-	return fmt.Sprintf("pid %d on %s (%s)", h.PID, h.Host, h.fate())
+	return fmt.Sprintf("pid %d on %s (%s)", h.PID, shown(h.Host), h.fate())
+}
+
+// shown keeps a label that somebody else wrote from spoiling a terminal.
+func shown(s string) string {
+	if printable(s) {
+		return s
+	}
+	return quote(s)
 }
 
 // fate compares a holder with the running system. Another host may share the
@@ -112,7 +120,7 @@ func (h Holder) fate() string {
 	here, err := CurrentHolder()
 	switch {
 	case err != nil:
-		return "boot id " + h.BootID
+		return "boot id " + shown(h.BootID)
 	case here.BootID == h.BootID && h.PID > 0 && unix.Kill(h.PID, 0) != unix.ESRCH:
 		return "running on this host"
 	case here.BootID == h.BootID:
@@ -120,5 +128,5 @@ func (h Holder) fate() string {
 	case here.Host == h.Host:
 		return "before the last boot of this host"
 	}
-	return "another host, boot id " + h.BootID
+	return "another host, boot id " + shown(h.BootID)
 }

@@ -123,7 +123,7 @@ func clearZones(dev ioengine.Device) error {
 	for _, z := range zones(dev.Geometry()) {
 		err := z.eachChunk(buf, func(chunk []byte, off int64) error { return writeFull(dev, chunk, off) })
 		if err != nil {
-			return fmt.Errorf("clear %s of %s: %w", z.name, dev.Path(), err)
+			return fmt.Errorf("clear %s of %s: %w", z.name, dev.Path(), explainWrite(dev, err))
 		}
 		if err := dev.Flush(); err != nil {
 			return fmt.Errorf("flush %s: %w", dev.Path(), err)

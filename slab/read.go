@@ -63,7 +63,7 @@ func (s *Slab) Read(reqs []ReadReq, done func(i int, err error)) {
 	}
 	if !s.life.enter() {
 		for i := range reqs {
-			done(i, fmt.Errorf("slab %q: %w", s.name, ErrClosed))
+			done(i, fmt.Errorf("%s: %w", title(s.name), ErrClosed))
 		}
 		return
 	}
@@ -71,7 +71,7 @@ func (s *Slab) Read(reqs []ReadReq, done func(i int, err error)) {
 	c.left.Store(int64(len(reqs)))
 	for i, err := range c.prepare() {
 		if err != nil {
-			c.finish(i, fmt.Errorf("slab %q: read: %w", s.name, err))
+			c.finish(i, fmt.Errorf("%s: read: %w", title(s.name), err))
 			continue
 		}
 		c.plan(i)
@@ -229,8 +229,8 @@ func (c *readCall) verdict(r *ReadReq, st *readState) error {
 		return err
 	}
 	if got := combine(r.Len, st.sums, r.Seed^r.Gen); got != r.Sum {
-		return fmt.Errorf("slab %q: slot %d, generation %d, %d bytes: %w (%016x, want %016x)",
-			c.s.name, r.Slots[0], r.Gen, r.Len, ErrCorrupt, got, r.Sum)
+		return fmt.Errorf("%s: slot %d, generation %d, %d bytes: %w (%016x, want %016x)",
+			title(c.s.name), r.Slots[0], r.Gen, r.Len, ErrCorrupt, got, r.Sum)
 	}
 	return nil
 }

@@ -55,11 +55,11 @@ type Slab struct {
 // caller restores what its rows know, quarantines, and calls Ready.
 func Open(dev ioengine.Device, eng ioengine.Engine, o Options) (*Slab, error) {
 	l, raw, copies, err := loadLabel(dev)
-	if errors.Is(err, ErrNoLabel) {
-		return nil, fmt.Errorf("open slab %q: %w; if this is the right device, run: rawblockd init %s", o.Name, err, quote(dev.Path()))
+	if errors.Is(err, ErrNoLabel) && holdsAny(dev.Geometry()) {
+		return nil, fmt.Errorf("open %s: %w; if this is the right device, run: %s", title(o.Name), err, initCommand(dev, o.SlotSize))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open slab %q: %w", o.Name, err)
+		return nil, fmt.Errorf("open %s: %w", title(o.Name), err)
 	}
 	if err := o.complete(&l, dev.Path()); err != nil {
 		return nil, err
@@ -73,10 +73,10 @@ func Open(dev ioengine.Device, eng ioengine.Engine, o Options) (*Slab, error) {
 	s.flusher.init()
 	s.label.init(l, raw)
 	if s.heads, err = ioengine.NewArena(o.BounceBytes / 4); err != nil {
-		return nil, fmt.Errorf("open slab %q: bounce memory: %w", s.name, err)
+		return nil, fmt.Errorf("open %s: bounce memory: %w", title(s.name), err)
 	}
 	if s.bounce, err = ioengine.NewArena(o.BounceBytes - o.BounceBytes/4); err != nil {
-		return nil, errors.Join(fmt.Errorf("open slab %q: bounce memory: %w", s.name, err), s.heads.Close())
+		return nil, errors.Join(fmt.Errorf("open %s: bounce memory: %w", title(s.name), err), s.heads.Close())
 	}
 	s.reportCopies(copies)
 	if unknown := l.ROCompat &^ knownROCompat; unknown != 0 {
@@ -94,20 +94,20 @@ func (o *Options) complete(l *Label, device string) error {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.SlotSize != 0 && o.SlotSize != l.SlotSize {
-		return fmt.Errorf("open slab %q: %w: slot_size is %s in the configuration, but %s on the label of %s; nothing was written. Set slot_size: %s, or lose all its data with: rawblockd init %s --slot-size %s --wipe",
-			o.Name, ErrGeometry, human(o.SlotSize), human(l.SlotSize), device, sizeFlag(l.SlotSize), quote(device), sizeFlag(o.SlotSize))
+		return fmt.Errorf("open %s: %w: slot_size is %s in the configuration, but %s on the label of %s; nothing was written. Set slot_size: %s, or lose all its data with: rawblockd init %s --slot-size %s --wipe",
+			title(o.Name), ErrGeometry, human(o.SlotSize), human(l.SlotSize), device, sizeFlag(l.SlotSize), quote(device), sizeFlag(o.SlotSize))
 	}
 	if o.IOSize == 0 {
 		o.IOSize = ioengine.PieceSize
 	}
 	if o.IOSize < 0 || o.IOSize%ioengine.PieceSize != 0 {
-		return fmt.Errorf("open slab %q: I/O size %s is no multiple of 1 MiB", o.Name, human(o.IOSize))
+		return fmt.Errorf("open %s: I/O size %s is no multiple of 1 MiB", title(o.Name), human(o.IOSize))
 	}
 	if o.BounceBytes == 0 {
 		o.BounceBytes = defaultBounce
 	}
 	if o.BounceBytes < minBounce {
-		return fmt.Errorf("open slab %q: bounce memory of %s, at least %s is needed", o.Name, human(o.BounceBytes), human(minBounce))
+		return fmt.Errorf("open %s: bounce memory of %s, at least %s is needed", title(o.Name), human(o.BounceBytes), human(minBounce))
 	}
 	return nil
 }
@@ -175,7 +175,7 @@ func (s *Slab) setReadOnly(reason string) {
 // readOnlyErr returns ErrReadOnly with its reason, or nil.
 func (s *Slab) readOnlyErr() error {
 	if reason, ro := s.ReadOnly(); ro {
-		return fmt.Errorf("slab %q: %w: %s", s.name, ErrReadOnly, reason)
+		return fmt.Errorf("%s: %w: %s", title(s.name), ErrReadOnly, reason)
 	}
 	return nil
 }
@@ -185,7 +185,7 @@ func (s *Slab) readOnlyErr() error {
 // that does not fit.
 func (s *Slab) Restore(used []uint32) error {
 	if err := s.states.restore(used); err != nil {
-		return fmt.Errorf("slab %q: restore: %w", s.name, err)
+		return fmt.Errorf("%s: restore: %w", title(s.name), err)
 	}
 	return nil
 }
@@ -219,15 +219,15 @@ func (s *Slab) Counts() Counts { return s.states.snapshot() }
 // ErrNoHeader, or ErrForeign together with the header of an earlier incarnation.
 func (s *Slab) ReadHeader(slot uint32) (Header, error) {
 	if !s.life.enter() {
-		return Header{}, fmt.Errorf("slab %q: %w", s.name, ErrClosed)
+		return Header{}, fmt.Errorf("%s: %w", title(s.name), ErrClosed)
 	}
 	defer s.life.leave()
 	if slot >= s.geo.SlotCount {
-		return Header{}, fmt.Errorf("slab %q: slot %d of %d: %w", s.name, slot, s.geo.SlotCount, ErrOutOfRange)
+		return Header{}, fmt.Errorf("%s: slot %d of %d: %w", title(s.name), slot, s.geo.SlotCount, ErrOutOfRange)
 	}
 	buf, err := s.bounce.Get(context.Background(), HeaderSize)
 	if err != nil {
-		return Header{}, fmt.Errorf("slab %q: memory for a header: %w", s.name, err)
+		return Header{}, fmt.Errorf("%s: memory for a header: %w", title(s.name), err)
 	}
 	defer buf.Release()
 	op := ioengine.Op{Off: s.geo.payloadOffset(slot) - HeaderSize, Vec: buf.Chunks()}
@@ -236,10 +236,10 @@ func (s *Slab) ReadHeader(slot uint32) (Header, error) {
 	}
 	h, err := DecodeHeader(buf.Chunks()[0])
 	if err != nil {
-		return h, fmt.Errorf("slab %q: slot %d: %w", s.name, slot, err)
+		return h, fmt.Errorf("%s: slot %d: %w", title(s.name), slot, err)
 	}
 	if h.Slot != slot || h.Incarnation != s.geo.Incarnation {
-		return h, fmt.Errorf("slab %q: slot %d: %w: slot %d of %s", s.name, slot, ErrForeign, h.Slot, UUID(h.Incarnation))
+		return h, fmt.Errorf("%s: slot %d: %w: slot %d of %s", title(s.name), slot, ErrForeign, h.Slot, UUID(h.Incarnation))
 	}
 	return h, nil
 }
@@ -253,10 +253,10 @@ func (s *Slab) ioError(op *ioengine.Op, slot uint32, err error) error {
 // stay open; they are the caller's.
 func (s *Slab) Close() error {
 	if !s.life.close() {
-		return fmt.Errorf("slab %q: %w", s.name, ErrClosed)
+		return fmt.Errorf("%s: %w", title(s.name), ErrClosed)
 	}
 	if err := errors.Join(s.bounce.Close(), s.heads.Close()); err != nil {
-		return fmt.Errorf("close slab %q: %w", s.name, err)
+		return fmt.Errorf("close %s: %w", title(s.name), err)
 	}
 	return nil
 }

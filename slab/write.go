@@ -103,7 +103,7 @@ func (s *Slab) Write(reqs []WriteReq, done func(i int, sum uint64, err error)) {
 // beginWrite enters the slab unless it takes no writes.
 func (s *Slab) beginWrite() error {
 	if !s.life.enter() {
-		return fmt.Errorf("slab %q: %w", s.name, ErrClosed)
+		return fmt.Errorf("%s: %w", title(s.name), ErrClosed)
 	}
 	if err := s.readOnlyErr(); err != nil {
 		s.life.leave()
@@ -151,7 +151,7 @@ func (c *writeCall) check(i int) bool {
 		err = checkHeaderText(r.Namespace, r.Key)
 	}
 	if err != nil {
-		c.finish(i, fmt.Errorf("slab %q: write: %w", c.s.name, err))
+		c.finish(i, fmt.Errorf("%s: write: %w", title(c.s.name), err))
 		return false
 	}
 	return true
@@ -221,7 +221,7 @@ func (c *writeCall) op(arena *ioengine.Arena, i int, sp span, withHeader bool) (
 	if need > 0 {
 		var err error
 		if m.buf, err = c.memory(arena, need); err != nil {
-			return op, m, fmt.Errorf("slab %q: bounce memory for a write: %w", c.s.name, err)
+			return op, m, fmt.Errorf("%s: bounce memory for a write: %w", title(c.s.name), err)
 		}
 	}
 	from := len(c.vecs)
