@@ -221,6 +221,7 @@ func TestOpenRefusesWhatAClaimedLoopShows(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			defer claim.Close()
 			synctest.Test(t, func(t *testing.T) {
 				for _, path := range paths {
 					if held := openHeld(t, path); held.Path != claimed {
