@@ -111,7 +111,7 @@ type SHM struct {
 type Limits struct {
 	BatchKeys       int           `mapstructure:"batch_keys" yaml:"batch_keys"`
 	Payload         Size          `mapstructure:"payload" yaml:"payload"`           // longest payload of one key
-	StreamBytes     Size          `mapstructure:"stream_bytes" yaml:"stream_bytes"` // memory of all bodies and responses together
+	StreamBytes     Size          `mapstructure:"stream_bytes" yaml:"stream_bytes"` // memory of all bodies and responses together; at least twice payload
 	RequestDeadline time.Duration `mapstructure:"request_deadline" yaml:"request_deadline"`
 }
 

@@ -54,7 +54,7 @@ func TestFaults(t *testing.T) {
 
 		{"relaxed without verify", "slabs: [{name: a, device: /dev/a, durability: relaxed, verify: off}]", nil, []string{`slabs[0].verify: off together with durability relaxed`}},
 		{"inflight", "slabs: [{name: a, device: /dev/a, inflight_bytes: 128MiB}]", nil, []string{`slabs[0].inflight_bytes: 128MiB is too small: want at least 256MiB`}},
-		{"inflight and payload", short + "limits: {payload: 1GiB, stream_bytes: 1GiB}", nil, []string{`slabs[0].inflight_bytes: 256MiB is too small: want at least 2GiB`}},
+		{"inflight and payload", short + "limits: {payload: 1GiB, stream_bytes: 2GiB}", nil, []string{`slabs[0].inflight_bytes: 256MiB is too small: want at least 2GiB`}},
 		{"io_size", "slabs: [{name: a, device: /dev/a, io_size: 1536KiB}]", nil, []string{`slabs[0].io_size: 1536KiB is not allowed: want a multiple of 1MiB`}},
 		{"slot_size", "slabs: [{name: a, device: /dev/a, slot_size: 5KiB}]", nil, []string{`slabs[0].slot_size: 5KiB is not allowed`}},
 		{"slab twice", "slabs: [{name: a, device: /dev/a}, {name: a, device: /dev/../dev/a}]", nil, []string{`slabs[1].name: "a" is also the name of slabs[0]`, `slabs[1].device: "/dev/../dev/a" is also the device of slabs[0]`}},
@@ -74,7 +74,7 @@ func TestFaults(t *testing.T) {
 		{"long socket path", short + "listen: {unix: /" + strings.Repeat("x", 110) + "}", nil, []string{`a socket's path has at most 103`}},
 		{"watermarks", short + "eviction: {high_watermark: 0.5, low_watermark: 0.6}", nil, []string{`eviction: eviction is not in this release`, `eviction.low_watermark: 0.6 is out of range`}},
 		{"lease times", short + "leases: {default_ttl: 1h}", nil, []string{`leases.max_ttl: 10m0s is less than leases.default_ttl (1h0m0s)`}},
-		{"stream_bytes", short + "limits: {stream_bytes: 64MiB}", nil, []string{`limits.stream_bytes: 64MiB is less than limits.payload (128MiB)`}},
+		{"stream_bytes", short + "limits: {stream_bytes: 255MiB}", nil, []string{`limits.stream_bytes: 255MiB is too small: want at least 256MiB`}},
 		{"certificate alone", short + "tls: {cert_file: /c}", nil, []string{`tls: cert_file and key_file belong together`, `tls: TLS is not in this release`}},
 
 		{"uring", "slabs: [{name: a, device: /dev/a, engine: uring}]", nil, []string{`slabs[0].engine: the io_uring engine is not in this release: write auto or pread`}},

@@ -125,8 +125,8 @@ func (c *Config) checkLimits(fs *faults) {
 	if l.Payload < 4*KiB || l.Payload >= 4*GiB {
 		fs.add("limits.payload", "%v is out of range: want at least 4KiB and less than 4GiB", l.Payload)
 	}
-	if l.StreamBytes < l.Payload {
-		fs.add("limits.stream_bytes", "%v is less than limits.payload (%v): one payload must fit", l.StreamBytes, l.Payload)
+	if l.StreamBytes < 2*l.Payload {
+		fs.add("limits.stream_bytes", "%v is too small: want at least %v, which is twice limits.payload, or batches could wait for each other", l.StreamBytes, 2*l.Payload)
 	}
 	if l.RequestDeadline < time.Millisecond {
 		fs.add("limits.request_deadline", "%v is too short: want at least 1ms", l.RequestDeadline)

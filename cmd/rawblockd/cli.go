@@ -52,9 +52,13 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.Cause(ctx))) {
 		err = errors.New("interrupted")
 	}
-	fmt.Fprintf(stderr, "rawblockd: %v\n", err)
 	var usage usageError
 	var conf *config.Error
+	if errors.As(err, &conf) {
+		fmt.Fprintf(stderr, "rawblockd: %v\n", err) // one line for each fault
+	} else {
+		fmt.Fprintf(stderr, "rawblockd: %s\n", oneLine(err))
+	}
 	switch {
 	case !c.began:
 		fmt.Fprintln(stderr, "Run 'rawblockd --help', or a verb with --help, for what there is.")
@@ -89,6 +93,7 @@ func (c *cli) root() *cobra.Command {
 		root.AddCommand(v)
 	}
 	root.AddCommand(c.versionVerb())
+	strict(root)
 	return root
 }
 

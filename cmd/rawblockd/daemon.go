@@ -12,7 +12,6 @@ import (
 	"net"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -27,7 +26,7 @@ import (
 )
 
 // daemon is all that serve owns. One goroutine opens it, waits and stops it;
-// metaWhy, and whatever is safe by itself, is also used by handlers.
+// handlers use only what is safe by itself.
 type daemon struct {
 	cfg    *config.Config
 	log    *slog.Logger
@@ -36,15 +35,18 @@ type daemon struct {
 	listeners listeners
 	srv       *server.Server
 	https     []*http.Server
+	fresh     fresh
 	serving   sync.WaitGroup
 	broken    chan error // a listener failed; room for all
 
-	metaWhy    atomic.Pointer[string] // why the metadata failed; nil while it did not
-	metaFailed chan struct{}          // closed when metaWhy is set
-	metaOpen   meta.Options           // what the configuration does not say; tests put a failing disk here
-	probe      func() error           // whether the metadata's file system works again
-	probeEvery time.Duration
-	stopWithin time.Duration
+	metaWhy      string         // why the metadata failed; set before metaFailed is closed
+	metaFailed   chan struct{}  // closed when it failed
+	metaOpen     meta.Options   // what the configuration does not say; tests put a failing disk here
+	tending      sync.WaitGroup // keepBallast
+	ballastEvery time.Duration
+	probe        func() error // whether the metadata's file system works again
+	probeEvery   time.Duration
+	stopWithin   time.Duration
 
 	mu sync.Mutex // devices: a status may come in while they are being opened
 	// +checklocks:mu
@@ -66,7 +68,7 @@ type device struct {
 func newDaemon(cfg *config.Config, log *slog.Logger, notifySocket string) *daemon {
 	return &daemon{
 		cfg: cfg, log: log, notify: notifySocket, broken: make(chan error, 3), metaFailed: make(chan struct{}),
-		probe: func() error { return probeMeta(cfg.Meta) }, probeEvery: probeEvery, stopWithin: stopWithin,
+		probe: func() error { return probeMeta(cfg.Meta) }, probeEvery: probeEvery, stopWithin: stopWithin, ballastEvery: ballastEvery,
 	}
 }
 
@@ -88,7 +90,10 @@ func (d *daemon) run(ctx context.Context, prepare func() error, ready func()) (e
 		d.tell("READY=1")
 		d.log.Info("serving", "unix", d.cfg.Listen.Unix, "http", address(d.listeners.http), "admin", address(d.listeners.admin))
 		ready()
+		tend, end := context.WithCancel(ctx)
+		d.tending.Go(func() { d.keepBallast(tend) })
 		err = d.wait(ctx)
+		end()
 	}
 	d.tell("STOPPING=1")
 	return errors.Join(err, d.stop())
@@ -126,7 +131,8 @@ func (d *daemon) serve(name string, l net.Listener, h http.Handler) {
 	if l == nil {
 		return
 	}
-	hs := d.srv.HTTPServer(d.honest(h))
+	hs := d.srv.HTTPServer(h)
+	d.fresh.watch(hs)
 	d.https = append(d.https, hs)
 	d.serving.Go(func() {
 		if err := hs.Serve(d.srv.Listener(l)); !errors.Is(err, http.ErrServerClosed) {

@@ -9,9 +9,15 @@ import (
 	"os"
 	"path/filepath"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/rawblockd/rawblockd/config"
 	"github.com/rawblockd/rawblockd/slab"
 )
+
+// devSize is the slab of --dev: half of it, which leases may pin, holds the main
+// job's batch of 32 payloads of 24 MiB.
+const devSize = 2 * config.GiB
 
 // devConfig is the configuration of --dev, with what the environment says.
 func (o *serveFlags) devConfig() (*config.Config, error) {
@@ -44,7 +50,11 @@ func prepareDev(cfg *config.Config, o serveFlags, sized bool) error {
 		case !errors.Is(err, fs.ErrNotExist):
 			return fmt.Errorf("--dev: %w", err)
 		}
-		if err := makeSlab(s, int64(o.size.bytes)); err != nil {
+		err = makeSlab(s, int64(o.size.bytes))
+		if errors.Is(err, unix.ENOSPC) {
+			return fmt.Errorf("--dev: %w; free some space, or make a smaller slab with --size", err)
+		}
+		if err != nil {
 			return fmt.Errorf("--dev: %w", err)
 		}
 	}

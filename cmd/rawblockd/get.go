@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -21,6 +22,9 @@ func (c *cli) getVerb() *cobra.Command {
 		func(ctx context.Context, cl *client.Client, t *target, args []string) error {
 			if t.json {
 				return c.head(ctx, cl, args[0])
+			}
+			if fi, err := os.Stat(out); err == nil && fi.IsDir() {
+				return fmt.Errorf("get %q: -o %s is a directory: name a file in it", args[0], out)
 			}
 			o, err := cl.Get(ctx, args[0])
 			if err != nil {
@@ -53,7 +57,7 @@ func (c *cli) receive(w io.Writer, o client.Object, key string) error {
 		err = io.ErrUnexpectedEOF
 	}
 	if err != nil {
-		return fmt.Errorf("get %q: %d of %d bytes received: %w", key, n, o.Bytes, err)
+		return fmt.Errorf("get %q: %d of %d bytes received: %w", key, n, o.Bytes, bare(err))
 	}
 	return nil
 }
@@ -61,9 +65,10 @@ func (c *cli) receive(w io.Writer, o client.Object, key string) error {
 // receiveFile writes beside the file and renames, so that nobody takes a part
 // for the whole.
 func (c *cli) receiveFile(path string, o client.Object, key string) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	dir := filepath.Dir(path)
+	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*")
 	if err != nil {
-		return err
+		return fmt.Errorf("get %q: -o %s: write in the directory %s: %w", key, path, dir, bare(err))
 	}
 	defer func() {
 		if err != nil {
@@ -74,5 +79,20 @@ func (c *cli) receiveFile(path string, o client.Object, key string) (err error) 
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	return os.Rename(f.Name(), path)
+	if err := os.Rename(f.Name(), path); err != nil {
+		return fmt.Errorf("get %q: -o %s: %w", key, path, bare(err))
+	}
+	return nil
+}
+
+// bare takes the path off an error that would name one which the user never
+// gave, or twice.
+func bare(err error) error {
+	if e := (*fs.PathError)(nil); errors.As(err, &e) {
+		return e.Err
+	}
+	if e := (*os.LinkError)(nil); errors.As(err, &e) {
+		return e.Err
+	}
+	return err
 }

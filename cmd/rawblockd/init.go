@@ -26,13 +26,13 @@ func (c *cli) initVerb() *cobra.Command {
 			"and whatever holds anything unless --wipe is given. Only DEVICE is written.",
 		Args: cobra.ExactArgs(1),
 	}
-	cmd.RunE = func(_ *cobra.Command, args []string) error {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		o.SlotSize, o.Size = int64(slotSize.bytes), int64(fileSize.bytes)
-		if o.Serial != "" && !o.Wipe {
-			return usagef("--serial says which device --wipe may wipe: give --wipe too, or leave --serial out")
+		if err := checkInit(cmd, o); err != nil {
+			return usagef("init %q: %w", args[0], err)
 		}
-		if o.Wipe && !yes {
-			if err := c.confirmWipe(args[0]); err != nil {
+		if o.Wipe {
+			if err := c.announceWipe(args[0], !yes); err != nil {
 				return err
 			}
 		}
@@ -54,9 +54,23 @@ func (c *cli) initVerb() *cobra.Command {
 	return cmd
 }
 
-// confirmWipe says what would be lost and takes nothing but "yes" for a yes.
-func (c *cli) confirmWipe(path string) error {
-	r, err := slab.Inspect(path)
+// checkInit refuses flags that are wrong whatever DEVICE is.
+func checkInit(cmd *cobra.Command, o slab.InitOptions) error {
+	for name, n := range map[string]int64{"slot-size": o.SlotSize, "size": o.Size} {
+		if cmd.Flags().Changed(name) && n == 0 {
+			return fmt.Errorf("--%s 0: must be more than 0", name)
+		}
+	}
+	if o.Serial != "" && !o.Wipe {
+		return errors.New("--serial says which device --wipe may wipe: give --wipe too, or leave --serial out")
+	}
+	return o.Check()
+}
+
+// announceWipe says what will be lost and, if told to, asks; it takes nothing
+// but "yes" for a yes.
+func (c *cli) announceWipe(path string, ask bool) error {
+	r, err := slab.Survey(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // there is nothing to lose; init says the rest
 	}
@@ -67,8 +81,27 @@ func (c *cli) confirmWipe(path string) error {
 	if r.RealPath != path {
 		fmt.Fprintf(c.stderr, " (%s)", r.RealPath)
 	}
-	fmt.Fprintf(c.stderr, "\n  size        %s (%s bytes)\n  model       %s\n  serial      %s\n  last owner  %s\nType yes to go on: ",
-		size(r.Geometry.Size), count(r.Geometry.Size), firstOf(r.Model, "none"), firstOf(r.Serial, "none"), lastOwner(r, err))
+	fmt.Fprintln(c.stderr)
+	rows := [][2]string{
+		{"model", firstOf(r.Model, "none")},
+		{"serial", firstOf(r.Serial, "none")},
+		{"size", fmt.Sprintf("%s (%s bytes)", size(r.Geometry.Size), count(r.Geometry.Size))},
+	}
+	for i, what := range contents(r, err) {
+		name := ""
+		if i == 0 {
+			name = "holds"
+		}
+		rows = append(rows, [2]string{name, what})
+	}
+	rows = append(rows, [2]string{"last owner", firstOf(r.LastHolder(), "not known: no rawblockd label that can be read")})
+	for _, row := range rows {
+		fmt.Fprintf(c.stderr, "  %-12s%s\n", row[0], row[1])
+	}
+	if !ask {
+		return nil
+	}
+	fmt.Fprint(c.stderr, "Type yes to go on: ")
 	line, _ := bufio.NewReader(c.stdin).ReadString('\n') // the end of the input is no yes
 	if strings.TrimSpace(line) != "yes" {
 		return fmt.Errorf("init %q: not confirmed, nothing was changed; answer yes, or give --yes", path)
@@ -76,13 +109,24 @@ func (c *cli) confirmWipe(path string) error {
 	return nil
 }
 
-func lastOwner(r slab.Report, err error) string {
-	switch {
-	case err == nil:
-		return fmt.Sprintf("rawblockd slab %q, incarnation %s, mounted %d times, last by %s",
-			r.Label.Name, slab.UUID(r.Label.Incarnation), r.Label.Mount, r.Label.Holder)
-	case errors.Is(err, slab.ErrNoLabel):
-		return "not known: no rawblockd label"
+// contents lists what a survey found, and what kept it from looking further.
+func contents(r slab.Report, err error) []string {
+	lines := r.Contents()
+	if len(lines) == 0 {
+		lines = append(lines, "nothing that was found")
 	}
-	return err.Error()
+	for _, expected := range []error{slab.ErrNoLabel, slab.ErrIncompat, slab.ErrGeometry} {
+		if errors.Is(err, expected) && !isJoined(err) {
+			return lines // the lines say it
+		}
+	}
+	if err != nil {
+		lines = append(lines, "not all could be looked at: "+oneLine(err))
+	}
+	return lines
+}
+
+func isJoined(err error) bool {
+	_, ok := err.(interface{ Unwrap() []error })
+	return ok
 }

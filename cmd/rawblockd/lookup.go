@@ -23,6 +23,9 @@ func (c *cli) lookupVerb() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if !lease && l != (client.Lease{}) {
+				return usagef("lookup: --ttl and --owner are for --lease: give that too, or leave them out")
+			}
 			if lease {
 				o.Lease = &l
 			}
@@ -43,7 +46,7 @@ func (c *cli) lookupVerb() *cobra.Command {
 }
 
 func leaseFlags(cmd *cobra.Command, l *client.Lease) {
-	cmd.Flags().DurationVar(&l.TTL, "ttl", 0, "how long the lease lasts (default: leases.default_ttl)")
+	cmd.Flags().Var(ttlFlag{&l.TTL}, "ttl", "how long the lease lasts (default: leases.default_ttl)")
 	cmd.Flags().StringVar(&l.Owner, "owner", "", "label of the lease, for people")
 }
 

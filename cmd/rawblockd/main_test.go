@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -101,29 +102,44 @@ func write(t *testing.T, c *config.Config) string {
 
 // signalWriter is a log that tells when a word came by.
 type signalWriter struct {
-	word string
-	seen chan struct{}
+	seen <-chan struct{} // the word given at first
 
 	mu sync.Mutex
 	// +checklocks:mu
 	text bytes.Buffer
 	// +checklocks:mu
-	told bool
+	waits map[string]chan struct{}
 }
 
 func newSignalWriter(word string) *signalWriter {
-	return &signalWriter{word: word, seen: make(chan struct{})}
+	w := &signalWriter{waits: map[string]chan struct{}{}}
+	w.seen = w.await(word)
+	return w
+}
+
+// await returns a channel that is closed when word has come by.
+func (w *signalWriter) await(word string) <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	seen := make(chan struct{})
+	if bytes.Contains(w.text.Bytes(), []byte(word)) {
+		close(seen)
+	} else {
+		w.waits[word] = seen
+	}
+	return seen
 }
 
 // Write implements io.Writer.
 func (w *signalWriter) Write(p []byte) (int, error) {
-	word := []byte(w.word)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.text.Write(p)
-	if !w.told && bytes.Contains(w.text.Bytes(), word) {
-		w.told = true
-		close(w.seen)
+	for word, seen := range w.waits {
+		if bytes.Contains(w.text.Bytes(), []byte(word)) {
+			close(seen)
+			delete(w.waits, word)
+		}
 	}
 	return len(p), nil
 }
@@ -181,14 +197,37 @@ func serveIn(t *testing.T, dir string) (*serving, string) {
 	return s, "unix:" + filepath.Join(dir, "rawblockd.sock")
 }
 
+const usageHint = "Run 'rawblockd --help', or a verb with --help, for what there is.\n"
+
 func TestUsage(t *testing.T) {
 	tests := []struct {
 		args []string
 		want string
 	}{
-		{[]string{"bogus"}, `unknown command "bogus"`},
-		{[]string{"get"}, "accepts 1 arg(s), received 0"},
-		{[]string{"ls", "--bogus"}, "unknown flag: --bogus"},
+		{nil, "a verb is missing: want one of completion, config, demo, get"},
+		{[]string{"bogus"}, `unknown verb "bogus": want one of `},
+		{[]string{"lokup"}, `did you mean lookup?`},
+		{[]string{"config"}, "config: a verb is missing: want one of check, print"},
+		{[]string{"config", "--config", "x"}, "config: a verb is missing"},
+		{[]string{"config", "chekc", "--config", "x"}, `config: unknown verb "chekc": want one of check, print; did you mean check?`},
+		{[]string{"config", "check", "more"}, `config check: the argument "more" is one too many; usage: rawblockd config check`},
+		{[]string{"completion"}, "completion: a verb is missing: want one of bash"},
+		{[]string{"completion", "cmd"}, `completion: unknown verb "cmd"`},
+		{[]string{"help", "bogus"}, `unknown verb "bogus"`},
+		{[]string{"help", "config", "chekc"}, `config: unknown verb "chekc"`},
+		{[]string{"help", "get", "k"}, "get has no verbs of its own"},
+		{[]string{"version", "1"}, `version: the argument "1" is one too many`},
+		{[]string{"serve", "x"}, `serve: the argument "x" is one too many; usage: rawblockd serve [flags]`},
+		{[]string{"get"}, "get: an argument is missing; usage: rawblockd get KEY [flags]"},
+		{[]string{"put", "a", "b", "c"}, "put: 3 arguments are too many; usage: rawblockd put KEY [FILE] [flags]"},
+		{[]string{"ls", "--bogus"}, "ls: unknown flag: --bogus"},
+		{[]string{"put", "k", "--ttl", "-5s"}, `invalid argument "-5s" for "--ttl" flag: want more than 0`},
+		{[]string{"put", "k", "--ttl", "0"}, `"--ttl" flag: want more than 0`},
+		{[]string{"put", "k", "--ttl", "5"}, `"--ttl" flag: want a number with one of the units`},
+		{[]string{"pin", "k", "--ttl", "0s"}, `"--ttl" flag: want more than 0`},
+		{[]string{"pin", "k", "--ttl=-5s"}, `"--ttl" flag: want more than 0`},
+		{[]string{"lookup", "k", "--lease", "--ttl", "-1ms"}, `"--ttl" flag: want more than 0`},
+		{[]string{"lookup", "k", "--ttl", "5s"}, "--ttl and --owner are for --lease"},
 		{[]string{"get", "k", "--addr", "ftp://x"}, `address "ftp://x": want unix:/path/of/socket or http://host:port`},
 		{[]string{"init", "x", "--slot-size", "2Mb"}, `"2Mb" has the unknown unit "Mb"`},
 		{[]string{"init", "x", "--serial", "s"}, "--serial says which device --wipe may wipe"},
@@ -200,6 +239,9 @@ func TestUsage(t *testing.T) {
 		r := command(t, tt.args...)
 		if r.code != exitUsage || !strings.HasPrefix(r.errors, "rawblockd: ") || !strings.Contains(r.errors, tt.want) {
 			t.Errorf("%v: got code %d and %q, want 2 and %q", tt.args, r.code, r.errors, tt.want)
+		}
+		if line, hint, _ := strings.Cut(r.errors, "\n"); hint != "" && hint != usageHint || r.out != "" {
+			t.Errorf("%v: want one line and perhaps the hint, got %q, %q and on stdout %q", tt.args, line, hint, r.out)
 		}
 	}
 }
@@ -216,6 +258,19 @@ func TestHelpAndVersion(t *testing.T) {
 	}
 	if v := ok(t, "version", "--json"); !strings.Contains(v, `"arch": "`) {
 		t.Errorf("version --json: got %q", v)
+	}
+}
+
+func TestHelpOfVerbs(t *testing.T) {
+	for _, args := range [][]string{{"help", "config", "check"}, {"config", "check", "--help"}} {
+		if got := ok(t, args...); !strings.Contains(got, "rawblockd config check [flags]") || !strings.Contains(got, "Report every fault") {
+			t.Errorf("%v: got %q", args, got)
+		}
+	}
+	for _, args := range [][]string{{"help"}, {"help", "config"}, {"config", "--help"}} {
+		if got := ok(t, args...); !strings.Contains(got, "Usage:") {
+			t.Errorf("%v: got %q", args, got)
+		}
 	}
 }
 
@@ -284,4 +339,36 @@ func TestHangup(t *testing.T) {
 		<-called
 	}
 	stop()
+}
+
+// TestHangupChangesNothing: SIGHUP is answered in the log and the daemon serves
+// on. Without its handler the signal would end this test's process.
+func TestHangupChangesNothing(t *testing.T) {
+	s, addr := serveIn(t, shortDir(t))
+	said := s.log.await("SIGHUP: reload is not in this release, nothing was changed; restart")
+	if err := unix.Kill(os.Getpid(), unix.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	<-said
+	if !strings.Contains(s.log.String(), "level=WARN msg=\"SIGHUP") {
+		t.Errorf("log: %s", s.log)
+	}
+	ok(t, "status", "--addr", addr)
+	s.end()
+}
+
+func TestJoinedErrorsAreOneLine(t *testing.T) {
+	joined := fmt.Errorf("stop: %w", errors.Join(errors.New("first"), errors.Join(errors.New("second"), errors.New("third"))))
+	var out bytes.Buffer
+	for _, format := range []string{"text", "json"} {
+		out.Reset()
+		log, err := newLogger(&out, config.Log{Level: "info", Format: format})
+		if err != nil {
+			t.Fatal(err)
+		}
+		log.Error("x", "err", joined)
+		if got := out.String(); !strings.Contains(got, "stop: first; second; third") || strings.Count(got, "\n") != 1 {
+			t.Errorf("%s: got %q", format, got)
+		}
+	}
 }

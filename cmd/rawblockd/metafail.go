@@ -6,13 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
+	"os/signal"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/rawblockd/rawblockd/api"
 	"github.com/rawblockd/rawblockd/config"
 )
 
@@ -33,28 +32,16 @@ var errRestart = errors.New("the metadata file system works again: restarting")
 
 // metaFatal is meta.Options.Fatal, which is called once.
 func (d *daemon) metaFatal(reason string) {
-	d.metaWhy.Store(&reason)
+	d.metaWhy = reason
+	d.srv.SetFailed(reason)
 	close(d.metaFailed)
-}
-
-// honest answers /readyz with 503 once the metadata has failed: nobody should
-// be sent here to store.
-func (d *daemon) honest(h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if d.metaWhy.Load() == nil || r.URL.Path != "/readyz" {
-			h.ServeHTTP(w, r)
-			return
-		}
-		w.Header().Set("Content-Type", api.MediaJSON)
-		w.WriteHeader(http.StatusServiceUnavailable)
-		_, _ = w.Write([]byte(`{"ready":false,"phase":"metadata_failed"}` + "\n")) // the code has said it
-	})
 }
 
 // outlast serves loads until the file system works again, or ctx ends.
 func (d *daemon) outlast(ctx context.Context) error {
-	d.log.Error("metadata failed: changes are refused, loads go on; the daemon restarts when its file system works again",
-		"reason", *d.metaWhy.Load(), "path", d.cfg.Meta.Path)
+	d.log.Error("metadata failed: changes are refused, loads go on; the daemon restarts by itself when the metadata's file system works again",
+		"reason", d.metaWhy, "path", d.cfg.Meta.Path, "advice", "free space on that file system, or repair it")
+	said := ""
 	tick := time.NewTicker(d.probeEvery)
 	defer tick.Stop()
 	for {
@@ -69,7 +56,10 @@ func (d *daemon) outlast(ctx context.Context) error {
 		if err == nil {
 			return errRestart
 		}
-		d.log.Warn("metadata file system still fails", "err", err)
+		if why := oneLine(err); why != said {
+			d.log.Warn("the metadata's file system does not work yet", "err", why)
+			said = why
+		}
 	}
 }
 
@@ -97,5 +87,6 @@ func becomeNew() error {
 	if err != nil {
 		return err
 	}
+	signal.Ignore(unix.SIGHUP) // stays so until the new process takes it
 	return unix.Exec(binary, os.Args, os.Environ())
 }

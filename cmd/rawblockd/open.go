@@ -32,10 +32,16 @@ func (d *daemon) open(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := d.checkMounts(); err != nil {
+		return err
+	}
 	if err := d.openMeta(); err != nil {
 		return err
 	}
-	var err error
+	err := d.srv.Registry().Register(&ballastCollector{d.meta})
+	if err != nil {
+		return fmt.Errorf("register metrics: %w", err)
+	}
 	if d.arena, err = ioengine.NewArena(int64(d.cfg.Limits.StreamBytes)); err != nil {
 		return fmt.Errorf("limits.stream_bytes %v: %w", d.cfg.Limits.StreamBytes, err)
 	}
@@ -71,16 +77,45 @@ func (d *daemon) openSlab(s config.Slab) error {
 	return nil
 }
 
+// checkMounts refuses slabs that were mounted with metadata that is not there,
+// before that is made anew. What the metadata says of slabs that it knows is the
+// store's to judge.
+func (d *daemon) checkMounts() error {
+	found, err := meta.Exists(d.metaOpen.FS, d.cfg.Meta.Path)
+	if err != nil {
+		return metaAdvice(err)
+	}
+	for _, s := range d.cfg.Slabs {
+		l := d.device(s.Name).slab.Label()
+		if !found && l.Mount > 0 {
+			return fmt.Errorf("%w: slab %q on %s (%s) was mounted %d times, but there is no metadata at meta.path %q: "+
+				"the metadata was lost or meta.path is wrong; set meta.path to the directory that was used with this device, or begin anew: rawblockd init %[3]s --wipe",
+				store.ErrMount, s.Name, s.Device, slab.UUID(l.Incarnation), l.Mount, d.cfg.Meta.Path)
+		}
+	}
+	return nil
+}
+
+// metaAdvice adds what to do about metadata that cannot be opened.
+func metaAdvice(err error) error {
+	switch {
+	case errors.Is(err, meta.ErrHeld):
+		return fmt.Errorf("meta.path: %w; stop that daemon, or change meta.path", err)
+	case errors.Is(err, meta.ErrForeign):
+		return fmt.Errorf("meta.path: %w; nothing was changed; set meta.path to an empty directory, or to the one that was used with these slabs", err)
+	case errors.Is(err, meta.ErrDamaged):
+		return fmt.Errorf("meta.path: %w; bring its files back, or begin anew: move the directory away and run rawblockd init DEVICE --wipe for every slab", err)
+	}
+	return fmt.Errorf("meta.path: %w", err)
+}
+
 func (d *daemon) openMeta() error {
 	m, o := d.cfg.Meta, d.metaOpen
 	o.Path, o.CacheSize, o.MinFree = m.Path, int64(m.CacheSize), int64(m.MinFree)
 	o.Log, o.Fatal = d.log, d.metaFatal
 	db, err := meta.Open(o)
-	if errors.Is(err, meta.ErrHeld) {
-		return fmt.Errorf("meta.path: %w; stop that daemon, or change meta.path", err)
-	}
 	if err != nil {
-		return fmt.Errorf("meta.path: %w", err)
+		return metaAdvice(err)
 	}
 	d.meta = db
 	return nil
@@ -90,7 +125,7 @@ func (d *daemon) storeOptions() store.Options {
 	c := d.cfg
 	o := store.Options{
 		Meta: d.meta, DefaultTTL: c.Leases.DefaultTTL, MaxTTL: c.Leases.MaxTTL, MaxPinned: c.Leases.MaxPinned,
-		MaxPayload: int64(c.Limits.Payload), Buffers: d.arena, Now: time.Now, Log: d.log,
+		MaxPayload: int64(c.Limits.Payload), MinFree: int64(c.Meta.MinFree), Buffers: d.arena, Now: time.Now, Log: d.log,
 		SyncInterval: syncInterval, Progress: d.srv.SetProgress,
 	}
 	for _, s := range c.Slabs {

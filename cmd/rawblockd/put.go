@@ -25,9 +25,12 @@ func (c *cli) putVerb() *cobra.Command {
 			}
 			f, n, err := c.source(src)
 			if err != nil {
-				return err
+				return fmt.Errorf("put %q: %w", args[0], err)
 			}
 			defer func() { _ = f.Close() }() // it was only read
+			if n == 0 {
+				return fmt.Errorf("put %q: %s is empty: a payload has at least one byte", args[0], sourceName(src))
+			}
 			bar, done := c.progress(args[0], n)
 			res, err := cl.Put(ctx, args[0], io.TeeReader(f, bar), n, o)
 			done()
@@ -44,7 +47,7 @@ func (c *cli) putVerb() *cobra.Command {
 			return err
 		})
 	cmd.Flags().BoolVar(&o.Overwrite, "overwrite", false, "replace what is stored under the key")
-	cmd.Flags().DurationVar(&o.TTL, "ttl", 0, "time to live (default: the namespace's)")
+	cmd.Flags().Var(ttlFlag{&o.TTL}, "ttl", "time to live (default: the namespace's)")
 	return cmd
 }
 
@@ -55,11 +58,11 @@ func (c *cli) source(path string) (*os.File, int64, error) {
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, fmt.Errorf("read %s: %w", path, bare(err))
 	}
 	fi, err := f.Stat()
 	if err == nil && !fi.Mode().IsRegular() {
-		err = fmt.Errorf("put %q: not a regular file; to store what it gives, pipe it in", path)
+		err = fmt.Errorf("%s is not a regular file; to store what it gives, pipe it in", path)
 	}
 	if err != nil {
 		return nil, 0, errors.Join(err, f.Close())
@@ -67,10 +70,17 @@ func (c *cli) source(path string) (*os.File, int64, error) {
 	return f, fi.Size(), nil
 }
 
+func sourceName(path string) string {
+	if path == "-" {
+		return "stdin"
+	}
+	return path
+}
+
 func (c *cli) spool() (*os.File, int64, error) {
 	f, err := os.CreateTemp("", "rawblockd-put-*")
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, fmt.Errorf("spool stdin in %s: %w; $TMPDIR names another place", os.TempDir(), bare(err))
 	}
 	err = os.Remove(f.Name()) // the descriptor is enough
 	var n int64

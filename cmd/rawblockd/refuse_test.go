@@ -3,7 +3,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -151,11 +153,101 @@ func TestMetadataOfAnotherDevice(t *testing.T) {
 	before := bytesOf(t, a.Slabs[0].Device)
 	mixed := *a
 	mixed.Meta.Path = b.Meta.Path
-	refused(t, exitFailed, write(t, &mixed), `slab "dev"`, "mounted 1 times", "meta.path is wrong", "set meta.path to the directory", "init --wipe")
+	refused(t, exitFailed, write(t, &mixed), `slab "dev"`, "mounted 1 times", "meta.path is wrong", "set meta.path to the directory", "rawblockd init "+a.Slabs[0].Device+" --wipe")
 	if bytesOf(t, a.Slabs[0].Device) != before {
 		t.Error("a refused start wrote to the device")
 	}
 	serve(t, "--config", write(t, a)).end() // nothing was spoilt
+}
+
+// below lists what is in a directory, with the sizes of files.
+func below(t *testing.T, dir string) string {
+	t.Helper()
+	var all []string
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		if err == nil && !e.IsDir() {
+			path += fmt.Sprintf(" %d", info.Size())
+		}
+		all = append(all, path)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(all, "\n")
+}
+
+// TestMetadataLost: a slab that was mounted before and no metadata is refused
+// before anything is made in its place.
+func TestMetadataLost(t *testing.T) {
+	for name, lose := range map[string]func(path string) error{
+		"gone":  os.RemoveAll,
+		"empty": func(path string) error { return errors.Join(os.RemoveAll(path), os.Mkdir(path, 0o700)) },
+		"only the rest of an earlier try": func(path string) error {
+			return errors.Join(os.RemoveAll(filepath.Join(path, "pebble")), os.Remove(filepath.Join(path, "ballast")))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := shortDir(t)
+			c := testConfig(t, dir)
+			path := write(t, c)
+			serve(t, "--config", path).end()
+			if err := lose(c.Meta.Path); err != nil {
+				t.Fatal(err)
+			}
+			before, slabBefore := below(t, dir), bytesOf(t, c.Slabs[0].Device)
+			refused(t, exitFailed, path, `slab "dev"`, c.Slabs[0].Device, "mounted 1 times", c.Meta.Path,
+				"the metadata was lost or meta.path is wrong", "rawblockd init "+c.Slabs[0].Device+" --wipe")
+			if after := below(t, dir); after != before {
+				t.Errorf("a refused start changed\n%s\ninto\n%s", before, after)
+			}
+			if bytesOf(t, c.Slabs[0].Device) != slabBefore {
+				t.Error("a refused start wrote to the device")
+			}
+		})
+	}
+}
+
+// TestNoMetadataDirectory: what is at meta.path and is no metadata of ours is
+// named with its path, the reason and the remedy, and stays as it is.
+func TestNoMetadataDirectory(t *testing.T) {
+	manifest := func(path string) error {
+		names, err := filepath.Glob(filepath.Join(path, "pebble", "MANIFEST-*"))
+		for _, n := range names {
+			err = errors.Join(err, os.Truncate(n, 0))
+		}
+		return err
+	}
+	for name, tt := range map[string]struct {
+		served bool
+		spoil  func(path string) error
+		want   []string
+	}{
+		"file":   {false, func(path string) error { return os.WriteFile(path, []byte("x"), 0o600) }, []string{"not a rawblockd metadata directory: it is a file", "set meta.path to an empty directory"}},
+		"pebble": {false, func(path string) error { return os.MkdirAll(filepath.Join(path, "pebble"), 0o700) }, []string{"not a rawblockd metadata directory", "set meta.path to an empty directory"}},
+		"damage": {true, manifest, []string{"metadata is damaged", "begin anew: move the directory away and run rawblockd init DEVICE --wipe"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := shortDir(t)
+			c := testConfig(t, dir)
+			path := write(t, c)
+			if tt.served {
+				serve(t, "--config", path).end()
+			}
+			if err := tt.spoil(c.Meta.Path); err != nil {
+				t.Fatal(err)
+			}
+			before := below(t, dir)
+			refused(t, exitFailed, path, append(tt.want, "meta.path: ", c.Meta.Path)...)
+			if after := below(t, dir); after != before && !tt.served {
+				t.Errorf("a refused start changed\n%s\ninto\n%s", before, after)
+			}
+		})
+	}
 }
 
 func TestMetadataHeld(t *testing.T) {

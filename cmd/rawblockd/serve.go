@@ -19,7 +19,7 @@ type serveFlags struct {
 }
 
 func (c *cli) serveVerb() *cobra.Command {
-	o := serveFlags{size: sizeFlag{config.GiB}}
+	o := serveFlags{size: sizeFlag{devSize}}
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the daemon",
@@ -82,33 +82,16 @@ func (c *cli) serve(ctx context.Context, cfg *config.Config, o serveFlags, sized
 		ready = func() { c.printDev(d) }
 	}
 	stop := onHangup(func() {
-		log.Warn("SIGHUP: this release reloads nothing; restart the daemon to apply a changed configuration")
+		log.Warn("SIGHUP: reload is not in this release, nothing was changed; restart the daemon to apply a changed configuration")
 	})
 	defer stop()
 	err = d.run(ctx, prepare, ready)
 	if errors.Is(err, errRestart) {
-		log.Warn("restarting", "because", oneLine(err))
+		log.Warn("restarting", "because", err)
 		err = becomeNew() // does not return unless it fails
 	}
 	if err != nil {
-		return fmt.Errorf("serve: %w", oneLine(err))
+		return fmt.Errorf("serve: %w", err)
 	}
 	return nil
-}
-
-// oneLine makes one line of joined errors.
-func oneLine(err error) error {
-	joined, ok := err.(interface{ Unwrap() []error })
-	if !ok {
-		return err
-	}
-	all := joined.Unwrap()
-	if len(all) < 2 {
-		return errors.Join(all...)
-	}
-	out := all[0]
-	for _, e := range all[1:] {
-		out = fmt.Errorf("%w; then %w", out, e)
-	}
-	return out
 }

@@ -23,6 +23,7 @@ import (
 
 	"github.com/rawblockd/rawblockd/client"
 	"github.com/rawblockd/rawblockd/config"
+	"github.com/rawblockd/rawblockd/slab"
 )
 
 func TestServeDev(t *testing.T) {
@@ -59,7 +60,7 @@ func TestServeDev(t *testing.T) {
 			t.Errorf("metrics lack %s", want)
 		}
 	}
-	if r := command(t, "status", "--addr", m[1]); r.code != exitFailed || !strings.Contains(r.errors, "over TCP the status is on the admin listener: --addr http://127.0.0.1:9201") {
+	if r := command(t, "status", "--addr", m[1]); r.code != exitFailed || !strings.Contains(r.errors, "over TCP the status is on the daemon's admin listener (listen.admin of its configuration)") || strings.Contains(r.errors, "9201") {
 		t.Errorf("status on the data listener: got %+v", r)
 	}
 	s.end()
@@ -71,6 +72,32 @@ func TestServeDev(t *testing.T) {
 	s.end()
 	if r := command(t, append([]string{"serve", "--dev", dir, "--size", "128MiB"}, tcp...)...); r.code != exitFailed || !strings.Contains(r.errors, "--size 128MiB: ") || !strings.Contains(r.errors, "already with 64MiB") {
 		t.Errorf("another size: got %+v", r)
+	}
+}
+
+// TestDevHoldsTheMainJob: the slab that --dev makes unless told otherwise holds
+// the README's batch within what leases may pin.
+func TestDevHoldsTheMainJob(t *testing.T) {
+	image := filepath.Join(t.TempDir(), "slab.img")
+	c, plan := config.Dev(t.TempDir()), demoSizes()
+	made, err := config.ParseSize((&cli{}).serveVerb().Flag("size").DefValue)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Create(image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(f.Truncate(int64(made)), f.Close()); err != nil { // sparse: only its size matters here
+		t.Fatal(err)
+	}
+	l, err := slab.Init(image, slab.InitOptions{SlotSize: int64(c.Slabs[0].SlotSize)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	need := float64(plan.keys) * float64((plan.big+l.SlotSize-1)/l.SlotSize)
+	if may := c.Leases.MaxPinned * float64(l.SlotCount); may < need {
+		t.Errorf("of %d slots leases may pin %.0f, the batch needs %.0f", l.SlotCount, may, need)
 	}
 }
 
@@ -148,11 +175,17 @@ func failing() (vfs.FS, *atomic.Bool) {
 func TestMetadataFailure(t *testing.T) {
 	dir := shortDir(t)
 	c := testConfig(t, dir)
-	d := newDaemon(c, slog.New(slog.DiscardHandler), "")
+	log := newSignalWriter("stopped")
+	d := newDaemon(c, slog.New(slog.NewTextHandler(log, nil)), "")
 	fs, broken := failing()
 	d.metaOpen.FS, d.probeEvery = fs, 5*time.Millisecond
+	var probes atomic.Int64
+	thrice := make(chan struct{})
 	d.probe = func() error {
 		if broken.Load() {
+			if probes.Add(1) == 3 {
+				close(thrice)
+			}
 			return errors.New("still gone")
 		}
 		return nil
@@ -183,6 +216,9 @@ func TestMetadataFailure(t *testing.T) {
 	if r, err := cl.Ready(t.Context()); err != nil || r.Ready || r.Phase != "metadata_failed" {
 		t.Errorf("during: got %+v, %v", r, err)
 	}
+	if st, err := cl.Status(t.Context()); err != nil || st.Ready || !strings.Contains(st.MetaFailed, "the disk is gone") {
+		t.Errorf("status: got %+v, %v", st, err)
+	}
 	o, err := cl.Get(t.Context(), "before")
 	if err != nil {
 		t.Fatalf("load during the failure: %v", err)
@@ -196,9 +232,14 @@ func TestMetadataFailure(t *testing.T) {
 		t.Fatalf("ended while the disk was gone: %v", err)
 	default:
 	}
+	<-thrice // and twice it has been logged, or not
 	broken.Store(false)
 	if err := <-ended; !errors.Is(err, errRestart) {
 		t.Errorf("got %v, want a restart", err)
+	}
+	if got := log.String(); strings.Count(got, "metadata failed") != 1 || strings.Contains(got, "until the next start") ||
+		strings.Count(got, "still gone") != 1 || !strings.Contains(got, "free space on that file system") {
+		t.Errorf("the log does not say it once: %s", got)
 	}
 
 	_, addr := serveIn(t, dir)

@@ -11,7 +11,6 @@ import (
 
 	"github.com/rawblockd/rawblockd/api"
 	"github.com/rawblockd/rawblockd/client"
-	"github.com/rawblockd/rawblockd/config"
 )
 
 func (c *cli) statusVerb() *cobra.Command {
@@ -20,7 +19,7 @@ func (c *cli) statusVerb() *cobra.Command {
 			st, err := cl.Status(ctx)
 			var e *client.Error
 			if errors.As(err, &e) && e.Code() == api.CodeNotFound {
-				return fmt.Errorf("%w; over TCP the status is on the admin listener: --addr http://%s", err, config.DefaultAdmin)
+				return fmt.Errorf("%w; over TCP the status is on the daemon's admin listener (listen.admin of its configuration): give --addr that one", err)
 			}
 			if err != nil {
 				return err

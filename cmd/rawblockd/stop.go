@@ -42,8 +42,9 @@ func (d *daemon) stopServing(ctx context.Context) error {
 	defer cancel()
 	var all sync.WaitGroup
 	errs := make(chan error, len(d.https))
+	d.fresh.close()
 	for _, hs := range d.https {
-		all.Go(func() { errs <- shutDown(ctx, hs) })
+		all.Go(func() { errs <- d.shutDown(ctx, hs) })
 	}
 	all.Wait()
 	close(errs)
@@ -56,9 +57,10 @@ func (d *daemon) stopServing(ctx context.Context) error {
 }
 
 // shutDown cuts off the requests that do not end in time.
-func shutDown(ctx context.Context, hs *http.Server) error {
+func (d *daemon) shutDown(ctx context.Context, hs *http.Server) error {
 	err := hs.Shutdown(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
+		d.log.Warn("requests under way are cut off", "waited", d.stopWithin)
 		return hs.Close()
 	}
 	return err
@@ -75,6 +77,7 @@ func (d *daemon) close() error {
 	if d.store != nil {
 		step("store", d.store.Close())
 	}
+	d.tending.Wait()
 	if d.meta != nil {
 		step("metadata", d.meta.Close())
 	}

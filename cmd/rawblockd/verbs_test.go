@@ -6,12 +6,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/rawblockd/rawblockd/api"
+	"github.com/rawblockd/rawblockd/internal/testdev"
 )
 
 // TestVerbs is the main job on the command line, across a restart.
@@ -139,6 +141,35 @@ func testLeaseVerbs(t *testing.T, at func(...string) []string) {
 	}
 }
 
+// TestPlaces: what cannot be read or written is named as the user named it.
+func TestPlaces(t *testing.T) {
+	_, addr := serveIn(t, shortDir(t))
+	dir := t.TempDir()
+	empty := filepath.Join(dir, "empty")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := commandWith(t.Context(), "x", "put", "k", "--addr", addr); r.code != exitOK {
+		t.Fatalf("put: %+v", r)
+	}
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"put", "n", "/nonexistent"}, `put "n": read /nonexistent: no such file or directory`},
+		{[]string{"put", "n", dir}, `put "n": ` + dir + ` is not a regular file`},
+		{[]string{"put", "n", empty}, `put "n": ` + empty + ` is empty: a payload has at least one byte`},
+		{[]string{"put", "n"}, `put "n": stdin is empty: a payload has at least one byte`},
+		{[]string{"get", "k", "-o", dir}, `get "k": -o ` + dir + ` is a directory: name a file in it`},
+		{[]string{"get", "k", "-o", "/nodir/x"}, `get "k": -o /nodir/x: write in the directory /nodir: no such file or directory`},
+	} {
+		r := command(t, append(tt.args, "--addr", addr)...)
+		if r.code != exitFailed || !strings.HasPrefix(r.errors, "rawblockd: "+tt.want) || strings.Count(r.errors, "\n") != 1 {
+			t.Errorf("%v: got %+v, want %s", tt.args, r, tt.want)
+		}
+	}
+}
+
 func TestInitAndInspect(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "slab.img")
 	if r := command(t, "init", path); r.code != exitFailed || !strings.Contains(r.errors, "no such file") || !strings.Contains(r.errors, "--size") {
@@ -158,7 +189,7 @@ func TestInitAndInspect(t *testing.T) {
 	}
 	for _, answer := range []string{"", "y\n", "no\n"} {
 		r := commandWith(t.Context(), answer, "init", path, "--wipe")
-		if r.code != exitFailed || !strings.Contains(r.errors, `rawblockd slab "first"`) || !strings.Contains(r.errors, "not confirmed, nothing was changed") {
+		if r.code != exitFailed || !strings.Contains(r.errors, "rawblockd slab: name first") || !strings.Contains(r.errors, "not confirmed, nothing was changed") {
 			t.Errorf("answer %q: got %+v", answer, r)
 		}
 	}
@@ -168,7 +199,10 @@ func TestInitAndInspect(t *testing.T) {
 	if r := commandWith(t.Context(), "yes\n", "init", path, "--wipe", "--name", "second"); r.code != exitOK || !strings.Contains(r.errors, "32 MiB (33,554,432 bytes)") {
 		t.Errorf("confirmed: got %+v", r)
 	}
-	ok(t, "init", path, "--wipe", "--yes", "--name", "third")
+	if r := command(t, "init", path, "--wipe", "--yes", "--name", "third"); r.code != exitOK || !strings.Contains(r.errors, "name second") ||
+		!strings.Contains(r.errors, "last owner  nobody yet") || strings.Contains(r.errors, "Type yes") {
+		t.Errorf("--yes: got %+v", r)
+	}
 	if got := ok(t, "inspect", path); !strings.Contains(got, "third") {
 		t.Errorf("inspect after wipes: %s", got)
 	}
@@ -179,6 +213,68 @@ func TestInitAndInspect(t *testing.T) {
 	}
 	if r := command(t, "inspect", blank); r.code != exitFailed || !strings.Contains(r.out, "8.0 MiB") || !strings.Contains(r.errors, "make a slab of it: rawblockd init "+blank) {
 		t.Errorf("inspect without a label: got %+v", r)
+	}
+}
+
+// TestInitOptions: options that no device could make right are wrong usage,
+// before anything is asked or made.
+func TestInitOptions(t *testing.T) {
+	dir := t.TempDir()
+	made := filepath.Join(dir, "made")
+	ok(t, "init", made, "--size", "32MiB")
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--slot-size", "5KiB"}, "slot size 5 KiB: must be 4 KiB to 64 MiB"},
+		{[]string{"--slot-size", "128MiB"}, "slot size 128 MiB: must be"},
+		{[]string{"--slot-size", "0"}, "--slot-size 0: must be more than 0"},
+		{[]string{"--name", strings.Repeat("n", 65)}, "is 65 bytes long, must be at most 64"},
+		{[]string{"--name", "a\nb"}, "without control characters"},
+		{[]string{"--size", "0"}, "--size 0: must be more than 0"},
+		{[]string{"--size", "4KiB"}, "size: too small"},
+		{[]string{"--serial", "s"}, "--serial says which device --wipe may wipe"},
+	} {
+		for _, path := range []string{made, filepath.Join(dir, "new")} {
+			for _, wipe := range []bool{false, true} {
+				args := append([]string{"init", path}, tt.args...)
+				if wipe && tt.args[0] != "--serial" {
+					args = append(args, "--wipe")
+				}
+				r := commandWith(t.Context(), "yes\n", args...)
+				if r.code != exitUsage || !strings.HasPrefix(r.errors, "rawblockd: init ") || !strings.Contains(r.errors, tt.want) {
+					t.Errorf("%q: got %+v, want 2 and %q", args, r, tt.want)
+				}
+			}
+		}
+	}
+	if names, _ := filepath.Glob(filepath.Join(dir, "*")); len(names) != 1 {
+		t.Errorf("wrong options made %v", names)
+	}
+}
+
+// TestWipeNamesForeignData: what others keep on a device is named, asked or not.
+func TestWipeNamesForeignData(t *testing.T) {
+	if _, err := exec.LookPath("mkfs.ext4"); err != nil {
+		t.Skip("mkfs.ext4 is not installed")
+	}
+	if _, err := exec.LookPath("blkid"); err != nil {
+		t.Skip("blkid is not installed")
+	}
+	for _, args := range [][]string{{"--wipe"}, {"--wipe", "--yes"}} {
+		path := testdev.File(t, 16<<20)
+		if out, err := exec.CommandContext(t.Context(), "mkfs.ext4", "-q", "-L", "precious", path).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		r := commandWith(t.Context(), "yes\n", append([]string{"init", path, "--slot-size", "1MiB"}, args...)...)
+		if r.code != exitOK {
+			t.Errorf("%v: got %+v", args, r)
+		}
+		for _, want := range []string{"model", "serial", "16 MiB (16,777,216 bytes)", "ext4", "precious", "last owner  not known"} {
+			if !strings.Contains(r.errors, want) {
+				t.Errorf("%v: does not say %s: %s", args, want, r.errors)
+			}
+		}
 	}
 }
 
