@@ -20,12 +20,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 
 	"github.com/rawblockd/rawblockd/api"
+	"github.com/rawblockd/rawblockd/internal/testdev"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { testdev.Main(m) }
 
 // serve starts h on TCP and on a unix socket and runs test against both.
 func serve(t *testing.T, h http.HandlerFunc, test func(t *testing.T, c *Client)) {

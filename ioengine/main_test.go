@@ -5,7 +5,7 @@ package ioengine
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/rawblockd/rawblockd/internal/testdev"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { testdev.Main(m) }

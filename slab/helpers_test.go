@@ -10,13 +10,12 @@ import (
 	"sync"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/rawblockd/rawblockd/internal/simdev"
+	"github.com/rawblockd/rawblockd/internal/testdev"
 	"github.com/rawblockd/rawblockd/ioengine"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { testdev.Main(m) }
 
 const (
 	kib = 1 << 10

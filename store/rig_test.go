@@ -14,15 +14,15 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	dto "github.com/prometheus/client_model/go"
-	"go.uber.org/goleak"
 
 	"github.com/rawblockd/rawblockd/internal/simdev"
+	"github.com/rawblockd/rawblockd/internal/testdev"
 	"github.com/rawblockd/rawblockd/ioengine"
 	"github.com/rawblockd/rawblockd/meta"
 	"github.com/rawblockd/rawblockd/slab"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { testdev.Main(m) }
 
 const ns = "default"
 

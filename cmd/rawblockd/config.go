@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -39,7 +40,11 @@ func loadConfig(path string) (*config.Config, error) {
 func fromEnvironment() (*config.Config, error) {
 	cfg, err := config.Overlay(config.Default())
 	if err != nil {
-		return nil, usagef("%w\nthere is no %s: name a file with --config, set $RAWBLOCKD_SLABS, or try --dev DIR", err, defaultConfig)
+		sep := "; "
+		if strings.Contains(err.Error(), "\n") {
+			sep = "\n" // a line for each fault
+		}
+		return nil, usagef("%w%sthere is no %s: name a file with --config, set $RAWBLOCKD_SLABS, or try --dev DIR", err, sep, defaultConfig)
 	}
 	return cfg, nil
 }

@@ -41,6 +41,7 @@ type daemon struct {
 
 	metaWhy      string         // why the metadata failed; set before metaFailed is closed
 	metaFailed   chan struct{}  // closed when it failed
+	outlasted    bool           // the log says that it failed
 	metaOpen     meta.Options   // what the configuration does not say; tests put a failing disk here
 	tending      sync.WaitGroup // keepBallast
 	ballastEvery time.Duration

@@ -16,6 +16,6 @@
 // # Errors
 //
 // A verb returns an error; run prints it as one line, "rawblockd: what, on
-// what, why, what to do", and turns it into the exit code: 1 failed, 2 wrong
-// usage or configuration.
+// what, why, what to do" (the faults of a configuration as one line each), and
+// turns it into the exit code: 1 failed, 2 wrong usage or configuration.
 package main

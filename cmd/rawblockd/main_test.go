@@ -13,10 +13,10 @@ import (
 	"sync"
 	"testing"
 
-	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
 	"github.com/rawblockd/rawblockd/config"
+	"github.com/rawblockd/rawblockd/internal/testdev"
 	"github.com/rawblockd/rawblockd/slab"
 )
 
@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(beDaemon) != "" {
 		os.Exit(start())
 	}
-	goleak.VerifyTestMain(m)
+	testdev.Main(m)
 }
 
 // result is what one command line did.

@@ -41,6 +41,7 @@ func (d *daemon) metaFatal(reason string) {
 func (d *daemon) outlast(ctx context.Context) error {
 	d.log.Error("metadata failed: changes are refused, loads go on; the daemon restarts by itself when the metadata's file system works again",
 		"reason", d.metaWhy, "path", d.cfg.Meta.Path, "advice", "free space on that file system, or repair it")
+	d.outlasted = true
 	said := ""
 	tick := time.NewTicker(d.probeEvery)
 	defer tick.Stop()

@@ -234,8 +234,8 @@ func TestMetadataFailure(t *testing.T) {
 	}
 	<-thrice // and twice it has been logged, or not
 	broken.Store(false)
-	if err := <-ended; !errors.Is(err, errRestart) {
-		t.Errorf("got %v, want a restart", err)
+	if err := <-ended; !errors.Is(err, errRestart) || oneLine(err) != errRestart.Error() {
+		t.Errorf("got %v, want a restart and nothing that was said before", err)
 	}
 	if got := log.String(); strings.Count(got, "metadata failed") != 1 || strings.Contains(got, "until the next start") ||
 		strings.Count(got, "still gone") != 1 || !strings.Contains(got, "free space on that file system") {

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/rawblockd/rawblockd/meta"
 )
 
 // stopWithin bounds a stop: a device that hangs must not hang it. Nothing
@@ -70,6 +72,9 @@ func (d *daemon) shutDown(ctx context.Context, hs *http.Server) error {
 func (d *daemon) close() error {
 	var errs []error
 	step := func(what string, err error) {
+		if d.outlasted && errors.Is(err, meta.ErrFailed) {
+			return // it has been said
+		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("close %s: %w", what, err))
 		}

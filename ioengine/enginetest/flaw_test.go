@@ -12,12 +12,11 @@ import (
 	"testing"
 	"unsafe"
 
-	"go.uber.org/goleak"
-
+	"github.com/rawblockd/rawblockd/internal/testdev"
 	"github.com/rawblockd/rawblockd/ioengine"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { testdev.Main(m) }
 
 // naive is an engine of one goroutine per op: a second implementation, so that
 // the suite does not ask for what only the first one does, and one that can be
