@@ -30,9 +30,10 @@
 // blocking channel operation or a payload-sized allocation.
 //
 //	Store.gate
-//	Store.mu (the pin lock)
-//	    committer.mu
-//	    the slab's state lock
+//	committer.settling
+//	    Store.mu (the pin lock)
+//	        committer.mu
+//	        the slab's state lock
 //	Storing.mu, Loading.mu (never together with the pin lock)
 //
 // # Errors

@@ -33,7 +33,7 @@ const (
 )
 
 // index maps digests to ids and holds what is known of each entry. It is sized
-// once, holds no pointers and never grows: 61 bytes a slot with the table at
+// once, holds no pointers and never grows: 60 bytes a slot with the table at
 // 4/5 load. A Go map would cost several times that and blow the lock-hold
 // budget with its growth.
 //
