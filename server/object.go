@@ -4,6 +4,7 @@ package server
 
 import (
 	"cmp"
+	"context"
 	"net/http"
 	"strconv"
 
@@ -15,6 +16,35 @@ import (
 func objectName(r *http.Request) (namespace, key string, err error) {
 	namespace, key = r.PathValue("namespace"), r.PathValue("key")
 	return namespace, key, api.CheckKey(key)
+}
+
+// object is what a request without a body is about: one key, and the time for it.
+type object struct {
+	namespace, key string
+	st             *store.Store
+	ctx            context.Context
+	done           context.CancelFunc
+}
+
+// object reads the path and the query of such a request; own takes the
+// parameters that not all of them have. The caller calls done.
+func (s *Server) object(x *exchange, r *http.Request, own func(*query)) (object, error) {
+	ns, key, err := objectName(r)
+	if err != nil {
+		return object{}, err
+	}
+	q := newQuery(r)
+	own(q)
+	deadline := q.deadline()
+	if err := q.end(); err != nil {
+		return object{}, err
+	}
+	st, err := s.ready()
+	if err != nil {
+		return object{}, err
+	}
+	ctx, cancel := s.within(x, r, deadline)
+	return object{ns, key, st, ctx, cancel}, nil
 }
 
 // put stores one object. Nothing of it is visible before all of it has arrived:
@@ -90,24 +120,14 @@ func (s *Server) declared(r *http.Request) error {
 
 // get loads one object. The header goes out only after all bytes are verified.
 func (s *Server) get(x *exchange, r *http.Request) error {
-	ns, key, err := objectName(r)
+	o, err := s.object(x, r, func(*query) {})
 	if err != nil {
 		return err
 	}
-	q := newQuery(r)
-	deadline := q.deadline()
-	if err := q.end(); err != nil {
-		return err
-	}
-	st, err := s.ready()
-	if err != nil {
-		return err
-	}
-	ctx, cancel := s.within(x, r, deadline)
-	defer cancel()
+	defer o.done()
 	if tags := r.Header.Values("If-None-Match"); len(tags) > 0 {
 		// What the client has already need not be read.
-		found, err := lookOne(ctx, st, ns, key)
+		found, err := lookOne(o.ctx, o.st, o.namespace, o.key)
 		if err != nil {
 			return err
 		}
@@ -115,7 +135,7 @@ func (s *Server) get(x *exchange, r *http.Request) error {
 			return x.unchanged(found.Gen)
 		}
 	}
-	loading, err := st.LoadWithin(ctx, ns, []string{key}, s.o.MemoryWait)
+	loading, err := o.st.LoadWithin(o.ctx, o.namespace, []string{o.key}, s.o.MemoryWait)
 	if err != nil {
 		return err
 	}
@@ -132,22 +152,12 @@ func (s *Server) get(x *exchange, r *http.Request) error {
 
 // head says whether an object is there, and how long it is.
 func (s *Server) head(x *exchange, r *http.Request) error {
-	ns, key, err := objectName(r)
+	o, err := s.object(x, r, func(*query) {})
 	if err != nil {
 		return err
 	}
-	q := newQuery(r)
-	deadline := q.deadline()
-	if err := q.end(); err != nil {
-		return err
-	}
-	st, err := s.ready()
-	if err != nil {
-		return err
-	}
-	ctx, cancel := s.within(x, r, deadline)
-	defer cancel()
-	res, err := lookOne(ctx, st, ns, key)
+	defer o.done()
+	res, err := lookOne(o.ctx, o.st, o.namespace, o.key)
 	if err != nil {
 		return err
 	}
@@ -164,22 +174,13 @@ func (s *Server) head(x *exchange, r *http.Request) error {
 
 // remove deletes one object.
 func (s *Server) remove(x *exchange, r *http.Request) error {
-	ns, key, err := objectName(r)
+	force := false
+	o, err := s.object(x, r, func(q *query) { force = q.boolean("force") })
 	if err != nil {
 		return err
 	}
-	q := newQuery(r)
-	force, deadline := q.boolean("force"), q.deadline()
-	if err := q.end(); err != nil {
-		return err
-	}
-	st, err := s.ready()
-	if err != nil {
-		return err
-	}
-	ctx, cancel := s.within(x, r, deadline)
-	defer cancel()
-	removed, err := st.Remove(ctx, ns, []string{key}, force)
+	defer o.done()
+	removed, err := o.st.Remove(o.ctx, o.namespace, []string{o.key}, force)
 	if err != nil {
 		return err
 	}

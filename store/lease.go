@@ -187,11 +187,8 @@ type PinResult struct {
 
 // Pin takes a lease on the keys that are stored.
 func (s *Store) Pin(ctx context.Context, ns string, keys []string, r LeaseRequest) (PinResult, error) {
-	sp, err := s.space(ns)
+	sp, err := s.enter(ns)
 	if err != nil {
-		return PinResult{}, err
-	}
-	if err := s.begin(); err != nil {
 		return PinResult{}, err
 	}
 	defer s.work.Done()
@@ -222,11 +219,8 @@ func (s *Store) Pin(ctx context.Context, ns string, keys []string, r LeaseReques
 // stale: counted and dropped, and nothing else happens. ErrNoLease if
 // the namespace has no such lease.
 func (s *Store) Unpin(_ context.Context, ns, leaseID string, keys []string) (released, stale int, err error) {
-	sp, err := s.space(ns)
+	sp, err := s.enter(ns)
 	if err != nil {
-		return 0, 0, err
-	}
-	if err := s.begin(); err != nil {
 		return 0, 0, err
 	}
 	defer s.work.Done()

@@ -31,11 +31,8 @@ const maxList = 10000
 // on ("" is the beginning), and the cursor of the next page ("" after the last
 // one). It reads durable rows and leaves out what was removed meanwhile.
 func (s *Store) List(ctx context.Context, ns, cursor string, limit int) ([]ListEntry, string, error) {
-	sp, err := s.space(ns)
+	sp, err := s.enter(ns)
 	if err != nil {
-		return nil, "", err
-	}
-	if err := s.begin(); err != nil {
 		return nil, "", err
 	}
 	defer s.work.Done()

@@ -66,11 +66,8 @@ func (s *Store) Load(ctx context.Context, ns string, keys []string) (*Loading, e
 // others hold it: then the key is answered Busy with ErrNoMemory. 0 is as long
 // as ctx.
 func (s *Store) LoadWithin(ctx context.Context, ns string, keys []string, wait time.Duration) (*Loading, error) {
-	sp, err := s.space(ns)
+	sp, err := s.enter(ns)
 	if err != nil {
-		return nil, err
-	}
-	if err := s.begin(); err != nil {
 		return nil, err
 	}
 	l := &Loading{s: s, wait: wait, items: make([]*loadItem, len(keys))}

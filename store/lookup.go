@@ -22,11 +22,8 @@ type LookupResult struct {
 // durable and promises nothing across a crash. With a lease, a hit beyond the
 // namespace's share of pinned bytes is answered Busy and is not pinned.
 func (s *Store) Lookup(ctx context.Context, ns string, keys []string, o LookupOptions) (LookupResult, error) {
-	sp, err := s.space(ns)
+	sp, err := s.enter(ns)
 	if err != nil {
-		return LookupResult{}, err
-	}
-	if err := s.begin(); err != nil {
 		return LookupResult{}, err
 	}
 	defer s.work.Done()
@@ -89,11 +86,8 @@ func (s *Store) hitLocked(d digest, valid bool, now int64) KeyResult {
 // once the entry is durable, as a store of the key would answer. Expired and
 // missing keys are Missing.
 func (s *Store) Stored(ctx context.Context, ns, key string) (Status, error) {
-	sp, err := s.space(ns)
+	sp, err := s.enter(ns)
 	if err != nil {
-		return Missing, err
-	}
-	if err := s.begin(); err != nil {
 		return Missing, err
 	}
 	defer s.work.Done()

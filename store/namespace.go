@@ -70,6 +70,15 @@ func (s *Store) space(name string) (*space, error) {
 	return sp, nil
 }
 
+// enter begins a request in a namespace. Every success needs a work.Done.
+func (s *Store) enter(name string) (*space, error) {
+	sp, err := s.space(name)
+	if err != nil {
+		return nil, err
+	}
+	return sp, s.begin()
+}
+
 // digests hashes keys; a key that CheckKey refuses gets ok false.
 func (s *Store) digests(sp *space, keys []string) ([]digest, []bool) {
 	ds, ok := make([]digest, len(keys)), make([]bool, len(keys))

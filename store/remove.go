@@ -25,11 +25,8 @@ type RemoveResult struct {
 // mode, until the index has it). The idea of one hold per batch is LMCache's
 // (its raw block backend once took it per key).
 func (s *Store) Remove(ctx context.Context, ns string, keys []string, force bool) (RemoveResult, error) {
-	sp, err := s.space(ns)
+	sp, err := s.enter(ns)
 	if err != nil {
-		return RemoveResult{}, err
-	}
-	if err := s.begin(); err != nil {
 		return RemoveResult{}, err
 	}
 	defer s.work.Done()
