@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -181,9 +182,9 @@ func TestExpiryDuringAStore(t *testing.T) {
 // H28: no lock is held over the sync: loads and lookups go on while it hangs.
 func TestLoadsGoOnDuringASync(t *testing.T) {
 	entered, leave := make(chan struct{}, 16), make(chan struct{})
-	hang := false
+	var hang atomic.Bool
 	fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if hang && op.Kind == errorfs.OpFileSyncData && strings.HasSuffix(op.Path, ".log") {
+		if hang.Load() && op.Kind == errorfs.OpFileSyncData && strings.HasSuffix(op.Path, ".log") {
 			entered <- struct{}{}
 			<-leave
 		}
@@ -191,7 +192,7 @@ func TestLoadsGoOnDuringASync(t *testing.T) {
 	}))
 	r := newRig(t, func(o *rigOptions) { o.fs = fs })
 	r.mustStore(1000, "a", "b")
-	hang = true
+	hang.Store(true)
 	done := make(chan RemoveResult)
 	go func() { done <- r.remove(false, "b") }()
 	<-entered
