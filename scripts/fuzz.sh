@@ -10,7 +10,7 @@ failed=0
 while IFS=: read -r file name; do
 	targets=$((targets + 1))
 	echo "fuzz: $name in $(dirname "$file") for $fuzztime"
-	if ! go test -run '^$' -fuzz "^$name\$" -fuzztime "$fuzztime" "$(dirname "$file")"; then
+	if ! go test -run '^$' -fuzz "^$name\$" -fuzztime "$fuzztime" -fuzzminimizetime 100x "$(dirname "$file")"; then
 		failed=$((failed + 1))
 	fi
 done < <(find . -name "*_test.go" -print0 |

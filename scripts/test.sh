@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# All tests once, those of concurrent packages again under the race detector,
-# and the crash campaign's mutant table in short form. Closes with
-# "N passed, N failed".
+# Each fuzz target for a moment, all tests once, those of concurrent packages again
+# under the race detector, and the crash campaign's mutant table in short form.
+# Closes with "N passed, N failed".
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -19,6 +19,8 @@ else
 	echo "test: no C compiler: the race detector's pass is left out (scripts/deps.sh)" >&2
 fi
 passes+=(-- -tags mutants -short -timeout 8m -run '^TestMutants$' ./internal/crashtest)
+
+scripts/fuzz.sh 2s | grep -vE '^(fuzz: elapsed|ok |PASS)'
 
 mkdir -p bin
 go build -o bin/testsum ./internal/tools/testsum

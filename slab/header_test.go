@@ -130,18 +130,14 @@ func TestSumsAreFormatConstants(t *testing.T) {
 
 func FuzzHeader(f *testing.F) {
 	h := sampleHeader()
-	b := make([]byte, HeaderSize)
-	if err := EncodeHeader(b, &h); err != nil {
+	sample := make([]byte, HeaderSize)
+	if err := EncodeHeader(sample, &h); err != nil {
 		f.Fatal(err)
 	}
-	f.Add(b, true)
-	f.Add(make([]byte, HeaderSize), true)
-	f.Fuzz(func(t *testing.T, b []byte, reseal bool) {
-		if reseal && len(b) == HeaderSize {
-			b = bytes.Clone(b)
-			copy(b, headerMagic)
-			seal(b)
-		}
+	f.Add(uint16(0), []byte{}, true)
+	f.Add(uint16(8), make([]byte, 64), true)
+	f.Fuzz(func(t *testing.T, off uint16, patch []byte, reseal bool) {
+		b := patched(sample, off, patch, reseal)
 		h, err := DecodeHeader(b)
 		if err != nil || h.Compat|h.ROCompat != 0 {
 			return
