@@ -19,7 +19,8 @@ import (
 //
 //   - the backing file of a loop device is flocked shared, which excludes whoever
 //     has the file itself (exclusively);
-//   - a backing block device is claimed by O_EXCL as well;
+//   - a backing block device must be unclaimed when a loop device over it is opened
+//     (O_EXCL cannot be shared by two loop devices over parts of it, so it is not kept);
 //   - whoever opens a file, a device or a loop device asks whether another loop
 //     device over the same bytes is claimed.
 
@@ -34,8 +35,8 @@ func (s span) overlaps(o span) bool { return s.off < o.off+o.len && o.off < s.of
 // claimBelow claims what lies under the block device, for as long as f is open.
 func (f *File) claimBelow(rdev uint64) error {
 	dir, err := filepath.EvalSymlinks(sysFolder(rdev))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil // no sysfs here, or not in it
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission) {
+		return nil // no sysfs here, not in it, or not for us
 	}
 	if err != nil {
 		return err
@@ -90,7 +91,9 @@ func (f *File) claimDevice(l *loopDevice, st *unix.Stat_t, part span) error {
 		return &HeldError{Path: l.file, Err: err}
 	}
 	if err == nil {
-		f.claims = append(f.claims, fd)
+		// Not kept: another part of it may be another slab. Who opens it whole
+		// later looks for claimed loop devices over it.
+		_ = unix.Close(fd)
 	}
 	if err := loopsFree(st, part, l.name); err != nil {
 		return err

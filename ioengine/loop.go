@@ -71,6 +71,19 @@ func (l *loopDevice) shows(st *unix.Stat_t) bool {
 	return rdev != 0 && (rdev == st.Rdev || diskOf(rdev) == st.Rdev || rdev == diskOf(st.Rdev))
 }
 
+// onDisk turns a part of a partition into the same part of its disk; anything else
+// stays as it is.
+func onDisk(rdev uint64, part span) span {
+	dir, err := filepath.EvalSymlinks(sysFolder(rdev))
+	if rdev == 0 || err != nil || sysLine(filepath.Join(dir, "partition")) == "" {
+		return part
+	}
+	return span{
+		off: part.off + sector*sysNumber(filepath.Join(dir, "start")),
+		len: min(part.len, sector*sysNumber(filepath.Join(dir, "size"))),
+	}
+}
+
 // diskOf returns the number of the disk that a partition lies on; of anything else
 // its own.
 func diskOf(rdev uint64) uint64 {
@@ -128,7 +141,7 @@ func loopsFree(st *unix.Stat_t, part span, self string) error {
 	}
 	for _, l := range loops {
 		var loop unix.Stat_t
-		if l.name == self || !part.overlaps(l.part) || unix.Stat(l.path(), &loop) != nil || loop.Rdev == st.Rdev {
+		if l.name == self || !onDisk(st.Rdev, part).overlaps(onDisk(l.rdev, l.part)) || unix.Stat(l.path(), &loop) != nil || loop.Rdev == st.Rdev {
 			continue // a device without a node here is nobody's here
 		}
 		fd, err := openHeld(l.path(), unix.O_RDONLY|unix.O_EXCL|unix.O_CLOEXEC|unix.O_NOFOLLOW)

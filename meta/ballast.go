@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cockroachdb/errors/oserror"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -28,9 +29,8 @@ type ballast struct {
 
 	// mu is held across file operations. They are short, and a write that meets
 	// the full disk meanwhile must wait for the whole file to be able to free it.
-	mu sync.Mutex
-	// +checklocks:mu
-	held bool
+	mu   sync.Mutex
+	held atomic.Bool // set under mu; read at any time: a report must not wait for the disk
 	// +checklocks:mu
 	refused bool // the file system cannot preallocate; there is no use in trying again
 }
@@ -53,7 +53,7 @@ func (b *ballast) wrap() vfs.FS {
 func (b *ballast) giveUp() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.held = false
+	b.held.Store(false)
 	const full = "the metadata's file system is full"
 	const free = "free space on it: with the ballast gone the next write that does not fit ends all changes"
 	err := b.fs.Remove(b.name)
@@ -73,11 +73,11 @@ func (b *ballast) restore() error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.held || b.refused {
+	if b.held.Load() || b.refused {
 		return nil
 	}
 	if _, err := b.fs.Stat(b.name); err == nil {
-		b.held = true
+		b.held.Store(true)
 		return nil
 	}
 	u, err := b.fs.GetDiskUsage(b.dir)
@@ -88,7 +88,7 @@ func (b *ballast) restore() error {
 		return fmt.Errorf("%d bytes are free, %d are needed", u.AvailBytes, b.room)
 	}
 	err = b.makeLocked()
-	b.held = err == nil
+	b.held.Store(err == nil)
 	b.refused = errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS)
 	return err
 }
@@ -130,9 +130,7 @@ func (db *DB) RestoreBallast() error {
 // or could not be made, and those that it is meant to hold.
 func (db *DB) Ballast() (held, wanted int64) {
 	b := db.ballast
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.held {
+	if b.held.Load() {
 		held = b.size
 	}
 	return held, b.size

@@ -338,3 +338,43 @@ func TestFailureIsSaidOnce(t *testing.T) {
 	}
 	wantFailed(t, "Close", db.Close())
 }
+
+// slowDisk does not answer how much room it has until it may.
+type slowDisk struct {
+	vfs.FS
+	asked, answer chan struct{}
+}
+
+func (d *slowDisk) GetDiskUsage(path string) (vfs.DiskUsage, error) {
+	if d.asked != nil {
+		d.asked <- struct{}{}
+		<-d.answer
+	}
+	return d.FS.GetDiskUsage(path)
+}
+
+// TestBallastReportDoesNotWait: what reports the ballast does not wait for a disk
+// that hangs while it is made.
+func TestBallastReportDoesNotWait(t *testing.T) {
+	mem := vfs.NewMem()
+	mem.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: 1})
+	disk := &slowDisk{FS: mem}
+	db, err := Open(Options{Path: "m", FS: disk, MinFree: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	disk.asked, disk.answer = make(chan struct{}), make(chan struct{})
+	done := make(chan error)
+	go func() { done <- db.RestoreBallast() }()
+	<-disk.asked
+	if held, wanted := db.Ballast(); held != 0 || wanted != 1<<18 {
+		t.Errorf("got %d of %d bytes", held, wanted)
+	}
+	close(disk.answer)
+	if err := <-done; err == nil {
+		t.Error("a ballast was made on a disk without room")
+	}
+	if err := db.Close(); err != nil {
+		t.Error(err)
+	}
+}

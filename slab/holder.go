@@ -44,7 +44,7 @@ func (h host) servedElsewhere(t target, dev ioengine.Device) error {
 	}
 	for _, fd := range fds { // none: not running any more
 		path := filepath.Join(proc, "fd", fd.Name())
-		if h.showsLabel(path, best.Label.Incarnation) {
+		if h.showsLabel(path, best.Label) {
 			name, _ := os.Readlink(path) // as that process sees it
 			return fmt.Errorf("%w: %s holds %s (incarnation %s), which pid %d has open as %s; stop that process first",
 				ErrRefused, t.path, best.Label.Title(), UUID(best.Label.Incarnation), last.PID, name)
@@ -54,9 +54,9 @@ func (h host) servedElsewhere(t target, dev ioengine.Device) error {
 }
 
 // showsLabel reports whether a block device, or a file behind a loop device, carries
-// the label of an incarnation. A file that no loop device shows is a copy: it has no
+// this very label. A copy that is in use has been mounted since, and has another. A file that no loop device shows is a copy: it has no
 // bytes in common with a block device.
-func (h host) showsLabel(path string, inc [16]byte) bool {
+func (h host) showsLabel(path string, this Label) bool {
 	var st unix.Stat_t
 	if err := unix.Stat(path, &st); err != nil {
 		return false
@@ -88,6 +88,6 @@ func (h host) showsLabel(path string, inc [16]byte) bool {
 			return false
 		}
 		l, err := DecodeLabel(b)
-		return err == nil && l.Incarnation == inc
+		return err == nil && l.Incarnation == this.Incarnation && l.Epoch == this.Epoch && l.Mount == this.Mount
 	})
 }

@@ -149,7 +149,14 @@ func TestWipeRefusesALivingHolder(t *testing.T) {
 		}
 		return path
 	}
+	served := mount(Holder{me.Host, me.BootID, pid}) // a copy that was made before the process mounted its own again
+	if _, err := Init(served, InitOptions{Wipe: true}); err != nil {
+		t.Errorf("a copy of what a process serves: %v", err)
+	}
 	alive := mount(Holder{me.Host, me.BootID, pid})
+	for _, off := range labelOffsets(testSize) {
+		put(t, disk, off, EncodeLabel(&l))
+	}
 	mustRefuse(t, hostInit(), alive, InitOptions{Wipe: true},
 		`slab "fast0" (incarnation `+UUID(l.Incarnation), fmt.Sprintf("pid %d has open as %s", pid, disk), "stop that process first")
 	for name, h := range map[string]Holder{

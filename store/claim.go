@@ -48,20 +48,18 @@ func (st *Storing) start(items []*storeItem) {
 // settles and returns those for which there was no room.
 func (st *Storing) obtain(items []*storeItem) []*storeItem {
 	st.claimAll(items)
-	var short []*storeItem
 	for _, it := range items {
-		switch {
-		case it.settle:
-			if it.status == OverQuota {
-				short = append(short, it)
-			}
-		case it.claim != nil && !st.reserve(it):
-			if it.status == NoSpace {
-				short = append(short, it)
-			}
+		if it.claim != nil && !it.settle {
+			st.reserve(it)
 		}
 	}
 	st.forfeit(items)
+	var short []*storeItem
+	for _, it := range items {
+		if it.settle && (it.status == OverQuota || it.status == NoSpace) {
+			short = append(short, it)
+		}
+	}
 	return short
 }
 
@@ -126,7 +124,7 @@ func (st *Storing) claimLocked(it *storeItem, c *claim, now int64) {
 func (st *Storing) chargeLocked(it *storeItem, bytes int64) bool {
 	more := bytes - it.slotBytes
 	if st.ns.quota > 0 && more > 0 && st.ns.used+more > st.ns.quota {
-		it.end(OverQuota, fmt.Errorf("namespace %q uses %d of %d bytes", st.ns.name, st.ns.used, st.ns.quota))
+		it.end(OverQuota, fmt.Errorf("namespace %q uses %d of %d bytes of slots, the payload needs %d", st.ns.name, st.ns.used-it.slotBytes, st.ns.quota, bytes))
 		return false
 	}
 	st.ns.used += more
@@ -134,20 +132,19 @@ func (st *Storing) chargeLocked(it *storeItem, bytes int64) bool {
 	return true
 }
 
-// reserve takes a generation and slots for an item we have claimed; false
-// settles it.
-func (st *Storing) reserve(it *storeItem) bool {
+// reserve takes a generation and slots for an item we have claimed, or settles it.
+func (st *Storing) reserve(it *storeItem) {
 	s := st.s
 	gen, err := s.o.Meta.NextGenerations(1)
 	if err != nil {
 		it.end(Unavailable, err)
-		return false
+		return
 	}
 	if it.gen = gen; st.run == 0 {
 		st.run = gen
 	}
 	if mutant.On(mutant.H9) && st.reserveInPlace(it) {
-		return true
+		return
 	}
 	status, reason := NoSpace, error(nil)
 	for _, i := range it.order {
@@ -163,10 +160,9 @@ func (st *Storing) reserve(it *storeItem) bool {
 			continue
 		}
 		it.vol, it.slots, it.ids = i, slots, v.toIDs(slots)
-		return true
+		return
 	}
 	it.end(status, reason)
-	return false
 }
 
 // forfeit takes back the claims and charges of items that were settled without

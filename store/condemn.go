@@ -6,16 +6,18 @@ import (
 	"github.com/rawblockd/rawblockd/slab"
 )
 
-// quarantineLimit is how many of a slab's slots errors of the device may take out
-// of use: a sick drive must not use itself up. Beyond it keys fail, and their
-// slots stay. One in 64, but some also of a small slab.
-func quarantineLimit(total uint32) uint32 { return max(total/64, min(64, total/8)) }
+// quarantineLimit is from how many quarantined slots on errors of the device take
+// no more out of use: a sick drive must not use itself up. Beyond it keys fail, and
+// their slots stay. One in 64, but some also of a small slab.
+func quarantineLimit(total uint32) uint32 { return max(total/64, min(64, total/8), 1) }
 
-// mayQuarantine tells whether I/O errors of a volume may still cost it n slots.
+// mayQuarantine tells whether an I/O error of a volume may still cost it an entry's
+// slots, when pending more are about to go. The last entry may pass the limit: of a
+// payload with more slots than that a bad sector would otherwise never let go.
 // Under the pin lock the answer is exact.
-func (s *Store) mayQuarantine(v, n int) bool {
+func (s *Store) mayQuarantine(v, pending int) bool {
 	c := s.volumes[v].slab.Counts()
-	return c.Quarantined+uint32(n) <= quarantineLimit(c.Total)
+	return c.Quarantined+uint32(pending) < quarantineLimit(c.Total)
 }
 
 // condemn drops an entry whose bytes are bad and puts its slots out of use, if
@@ -24,7 +26,7 @@ func (s *Store) mayQuarantine(v, n int) bool {
 func (s *Store) condemn(it *loadItem, reason string, limited bool) {
 	v := s.volumes[it.vol]
 	h := s.lock(lockCondemn)
-	mine := s.x.gen[it.head] == it.Gen && (!limited || s.mayQuarantine(it.vol, len(it.pay.Slots)))
+	mine := s.x.gen[it.head] == it.Gen && (!limited || s.mayQuarantine(it.vol, 0))
 	switch {
 	case !mine:
 	case s.tornLocked(it, limited):

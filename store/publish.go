@@ -173,7 +173,7 @@ func (st *Storing) failLocked(it *storeItem, g *group, back, suspect slotLists) 
 	switch {
 	case errors.Is(it.writeErr, slab.ErrReadOnly):
 		it.end(Unavailable, it.writeErr)
-	case errors.As(it.writeErr, &ioErr) && it.replaces == none && s.mayQuarantine(it.vol, len(suspect[it.vol])+len(it.slots)):
+	case errors.As(it.writeErr, &ioErr) && it.replaces == none && s.mayQuarantine(it.vol, len(suspect[it.vol])):
 		it.end(IOError, it.writeErr)
 		suspect[it.vol] = append(suspect[it.vol], it.slots...)
 		g.bad = append(g.bad, badRow{head: none, slots: it.ids, reason: "write error on store: " + it.writeErr.Error()})

@@ -274,7 +274,7 @@ func (st *Storing) takeOver(round []*storeItem) bool {
 		return false
 	}
 	for _, it := range round {
-		if !it.settle {
+		if !it.settle && it.ids != nil {
 			st.results[it.pos].Err = ErrOutcomeUnknown
 		}
 	}

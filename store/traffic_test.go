@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -397,4 +398,106 @@ func TestRelaxedQuotaComesBack(t *testing.T) {
 		t.Fatal(got)
 	}
 	r.mustStore(1000, "b")
+}
+
+// H16: a bad sector in a payload of more slots than the quarantine's share lets the
+// key go all the same: it can be stored anew.
+func TestBadSectorInALargePayload(t *testing.T) {
+	r := newRig(t, func(o *rigOptions) { o.slotSize, o.slots, o.payload = 4096, 4096, 1<<20 })
+	const size = 80 * 4096
+	if limit := quarantineLimit(r.counts().Total); limit >= 80 {
+		t.Fatalf("the share is %d slots: not what this test is for", limit)
+	}
+	r.mustStore(size, "a")
+	off, n := r.where("a")
+	r.devs[0].FailRange(ioengine.Read, off, n, syscall.EIO)
+	if got := r.load(1, "a"); got[0] != IOError {
+		t.Errorf("first load: %v", got)
+	}
+	if got := r.load(1, "a"); got[0] != Missing {
+		t.Errorf("second load: %v", got)
+	}
+	r.mustStore(size, "a")
+	if got := r.load(1, "a"); got[0] != OK {
+		t.Errorf("stored anew: %v", got)
+	}
+	// Past the share nothing more goes.
+	off, n = r.where("a")
+	r.devs[0].FailRange(ioengine.Read, off, n, syscall.EIO)
+	r.load(1, "a")
+	if c := r.counts(); c.Quarantined != 80 || c.Used != 80 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// Quota that waits for a sync comes back also for a key that has to go to its
+// second choice of slab.
+func TestQuotaComesBackForTheSecondChoice(t *testing.T) {
+	r := newRig(t, func(o *rigOptions) {
+		o.slabs, o.slots, o.slotSizes, o.relaxed = 2, 3, []int64{64 << 10, 256 << 10}, true
+		o.spaces = []Namespace{{Name: ns, Quota: 300 << 10}, {Name: "fill"}}
+	})
+	r.mustStore(64<<10, "x")
+	st, err := r.s.BeginStore(context.Background(), "fill", StoreOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range names(int(r.slabs[0].Counts().Free)) {
+		st.Add(r.item(k, payload(k, 1, 64<<10)))
+	}
+	if _, err := st.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	r.remove(false, "x")
+	if got := r.store(64<<10, StoreOptions{}, "y")[0]; got.Status != OK {
+		t.Errorf("%v (%v)", got.Status, got.Err)
+	}
+}
+
+// A key that only follows when its caller leaves was never published by this batch:
+// its outcome is not unknown.
+func TestFollowingAgainIsNotUnknown(t *testing.T) {
+	r := newRig(t)
+	begin := func(ctx context.Context, version int) *Storing {
+		st, err := r.s.BeginStore(ctx, ns, StoreOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		st.Add(r.item("a", payload("a", version, 1000)))
+		return st
+	}
+	release := r.devs[0].Hang(1<<20, 64<<20)
+	lead := begin(context.Background(), 1)
+	r.devs[0].AwaitInFlight(1)
+	first := begin(context.Background(), 2)
+	ctx, cancel := context.WithCancel(context.Background())
+	second := begin(ctx, 3)
+	answer := func(st *Storing) chan StoreResult {
+		ch := make(chan StoreResult, 1)
+		go func() {
+			res, _ := st.Commit()
+			ch <- res[0]
+		}()
+		<-st.shown
+		return ch
+	}
+	one := answer(first)
+	lead.Abort()
+	release()
+	<-lead.ended
+	release = r.devs[0].Hang(1<<20, 64<<20)
+	r.devs[0].AwaitInFlight(1) // the first follower's takeover
+	two := answer(second)
+	for r.acquisitions(lockPublish) < 4 { // polls: two first rounds, an abort, and the second's next round
+		runtime.Gosched()
+	}
+	cancel()
+	if got := <-two; got.Status != Deadline || errors.Is(got.Err, ErrOutcomeUnknown) {
+		t.Errorf("second follower: %+v", got)
+	}
+	release()
+	if got := <-one; got.Status != OK {
+		t.Errorf("first follower: %+v", got)
+	}
+	<-second.ended
 }
