@@ -16,11 +16,12 @@ import (
 
 // goldenRow freezes the format: a change of these bytes is a new row version.
 func goldenRow() (Row, string) {
-	return Row{
+	row := Row{
 		Namespace: "llama", Key: "chunk/1", Gen: 0x0102030405060708, Len: 1124352, More: []uint32{9, 0xfffffffe},
 		Sum: 0xa1a2a3a4a5a6a7a8, StoredAt: 1700000000000, ExpiresAt: 1700000060000,
 		Family: 0x11, After: 0x22, Run: 0x33, Pos: 0x44,
-	}, "01 00 0700 0500 0000 00000000 00000000 00000000 02000000" +
+	}
+	return row, "01 00 0700 0500 0000 00000000 00000000 00000000 02000000" +
 		"0807060504030201 0028110000000000 a8a7a6a5a4a3a2a1 0068e5cf8b010000 6052e6cf8b010000" +
 		"1100000000000000 2200000000000000 3300000000000000 44000000" +
 		"6c6c616d61 6368756e6b2f31 09000000 feffffff"
