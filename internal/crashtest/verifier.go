@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"sync/atomic"
 
 	"github.com/rawblockd/rawblockd/ioengine"
 	"github.com/rawblockd/rawblockd/meta"
+	"github.com/rawblockd/rawblockd/slab"
 	"github.com/rawblockd/rawblockd/store"
 )
 
@@ -154,32 +156,30 @@ func (c *checking) load() ([]observation, error) {
 	return loadAll(c.node, c.p.setup.names, func(i int) []version { return c.p.model.keys[i].versions })
 }
 
-// states compares the slots' states with the rows.
+// stillTries bounds how often states looks again while something is under way. A
+// slot that never leaves DELETING is a finding, not a reason to wait.
+const stillTries = 20_000
+
+// states compares the slots' states with the rows. The sweeper looks for expired
+// entries as soon as a store is open, so the two are read until no change came
+// between: the counts before and after the rows are the same, and no delete waits
+// for its commit.
 func (c *checking) states(fresh bool) {
-	counts := c.node.slab.Counts()
+	var counts slab.Counts
+	var owner map[uint32]string
+	var found []finding
+	for range stillTries {
+		counts = c.node.slab.Counts()
+		owner, found = c.rows(fresh)
+		if counts.Deleting == 0 && counts == c.node.slab.Counts() {
+			break
+		}
+		runtime.Gosched()
+	}
+	c.findings = append(c.findings, found...)
 	sum := counts.Free + counts.Reserved + counts.Used + counts.Deleting + counts.Retired + counts.Quarantined
 	if sum != counts.Total || counts.Total != c.node.slab.SlotCount() {
 		c.bad(kindStates, "slot states add up to %d of %d: %+v", sum, c.node.slab.SlotCount(), counts)
-	}
-	owner := make(map[uint32]string)
-	err := c.node.db.Scan(meta.Incarnation(c.node.slab.Label().Incarnation), 0, 0, func(head uint32, r meta.Row, err error) bool {
-		if err != nil {
-			c.bad(kindStates, "row of slot %d: %v", head, err)
-			return true
-		}
-		if r.Gen > c.p.model.maxGeneration && fresh {
-			c.bad(kindStates, "row of slot %d has generation %d, the highest ever written is %d", head, r.Gen, c.p.model.maxGeneration)
-		}
-		for _, s := range append([]uint32{head}, r.More...) {
-			if other, taken := owner[s]; taken {
-				c.bad(kindStates, "slot %d belongs to %q and to %q", s, other, r.Key)
-			}
-			owner[s] = r.Key
-		}
-		return true
-	})
-	if err != nil {
-		c.bad(kindBroken, "scan: %v", err)
 	}
 	if c.expired || c.relaxed && !fresh {
 		return // sweeps and background syncs may be under way
@@ -188,6 +188,33 @@ func (c *checking) states(fresh bool) {
 		counts.Free != counts.Total-used-out || out > 0 && !c.relaxed {
 		c.bad(kindStates, "rows occupy %d slots, states are %+v", len(owner), counts)
 	}
+}
+
+// rows reads which key each slot belongs to, and what is wrong with the rows
+// themselves.
+func (c *checking) rows(fresh bool) (owner map[uint32]string, found []finding) {
+	bad := func(k kind, format string, args ...any) { found = append(found, *findingf(k, format, args...)) }
+	owner = make(map[uint32]string)
+	err := c.node.db.Scan(meta.Incarnation(c.node.slab.Label().Incarnation), 0, 0, func(head uint32, r meta.Row, err error) bool {
+		if err != nil {
+			bad(kindStates, "row of slot %d: %v", head, err)
+			return true
+		}
+		if r.Gen > c.p.model.maxGeneration && fresh {
+			bad(kindStates, "row of slot %d has generation %d, the highest ever written is %d", head, r.Gen, c.p.model.maxGeneration)
+		}
+		for _, s := range append([]uint32{head}, r.More...) {
+			if other, taken := owner[s]; taken {
+				bad(kindStates, "slot %d belongs to %q and to %q", s, other, r.Key)
+			}
+			owner[s] = r.Key
+		}
+		return true
+	})
+	if err != nil {
+		bad(kindBroken, "scan: %v", err)
+	}
+	return owner, found
 }
 
 // goOn uses the recovered store: it must be able to store wherever there is
