@@ -12,6 +12,9 @@ type Batch struct {
 	DeadlineMS int64 `json:"deadline_ms,omitempty"`
 }
 
+// In returns the namespace that the request names.
+func (b Batch) In() string { return b.Namespace }
+
 // LeaseRequest asks for the hits to be pinned.
 type LeaseRequest struct {
 	TTLMS int64  `json:"ttl_ms,omitempty"` // 0: leases.default_ttl
@@ -119,6 +122,9 @@ type UnpinRequest struct {
 	Keys       Keys   `json:"keys,omitzero"`
 	DeadlineMS int64  `json:"deadline_ms,omitempty"`
 }
+
+// In returns the namespace that the request names.
+func (r UnpinRequest) In() string { return r.Namespace }
 
 // UnpinResponse answers an unpin.
 type UnpinResponse struct {

@@ -33,6 +33,14 @@ const (
 	CodeForeignOrigin    = "foreign_origin"
 	CodeNotReady         = "not_ready"
 	CodeInternal         = "internal"
+	CodeUnauthorized     = "unauthorized"
+	CodeForbidden        = "forbidden"
+	CodeOverloaded       = "overloaded"
+	CodeNotEmpty         = "not_empty"
+	CodeFromConfig       = "from_config"
+	CodeFingerprint      = "fingerprint_mismatch"
+	CodeNoSegment        = "no_segment"
+	CodeUnknownSlab      = "unknown_slab"
 )
 
 // Problem is RFC 9457's problem+json: a request that failed as a whole.
@@ -127,6 +135,22 @@ func title(code string) string {
 		return "the daemon does not serve now"
 	case CodeInternal:
 		return "internal error"
+	case CodeUnauthorized:
+		return "a token is needed"
+	case CodeForbidden:
+		return "the token does not give this right"
+	case CodeOverloaded:
+		return "too many requests at once"
+	case CodeNotEmpty:
+		return "the namespace holds entries"
+	case CodeFromConfig:
+		return "the namespace is in the configuration file"
+	case CodeFingerprint:
+		return "the namespace holds entries of another model"
+	case CodeNoSegment:
+		return "the namespace has no staging segment"
+	case CodeUnknownSlab:
+		return "unknown slab"
 	}
 	return Status(code).Meaning()
 }

@@ -52,13 +52,16 @@ func (s *Server) readBody(x *exchange, r *http.Request) ([]byte, error) {
 
 // call is what every batch in JSON begins with: its body, decoded, and the
 // store.
-func call[R any](s *Server, x *exchange, r *http.Request, decode func([]byte, int) (R, error)) (R, *store.Store, error) {
+func call[R interface{ In() string }](s *Server, x *exchange, r *http.Request, decode func([]byte, int) (R, error)) (R, *store.Store, error) {
 	var req R
 	b, err := s.body(x, r)
 	if err != nil {
 		return req, nil, err
 	}
 	if req, err = decode(b, s.o.Limits.BatchKeys); err != nil {
+		return req, nil, err
+	}
+	if err := x.reach(req.In()); err != nil {
 		return req, nil, err
 	}
 	st, err := s.ready()
@@ -176,6 +179,9 @@ func (s *Server) leases(x *exchange, r *http.Request) error {
 	}
 	res := api.LeasesResponse{Leases: []api.Lease{}}
 	for _, l := range st.Leases(ns) {
+		if !x.sees(l.Namespace) {
+			continue
+		}
 		res.Leases = append(res.Leases, *leaseView(&l))
 	}
 	return x.json(res)
@@ -191,7 +197,7 @@ func (s *Server) lease(x *exchange, r *http.Request) error {
 		return err
 	}
 	for _, l := range st.Leases("") {
-		if l.ID == r.PathValue("id") {
+		if l.ID == r.PathValue("id") && x.sees(l.Namespace) {
 			return x.json(leaseView(&l))
 		}
 	}

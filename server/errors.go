@@ -67,7 +67,7 @@ func (s *Server) asProblem(x *exchange, err error) *api.Problem {
 	case errors.As(err, &p):
 		return p
 	case errors.Is(err, store.ErrNamespace):
-		return api.NewProblem(http.StatusNotFound, api.CodeUnknownNamespace, "namespace", "%s; %s", without(err, store.ErrNamespace), s.namespaces())
+		return api.NewProblem(http.StatusNotFound, api.CodeUnknownNamespace, "namespace", "%s; %s", without(err, store.ErrNamespace), s.namespaces(x))
 	case errors.Is(err, store.ErrNoLease):
 		return api.NewProblem(http.StatusNotFound, api.CodeUnknownLease, "lease", "%s: it has ended or never was", without(err, store.ErrNoLease))
 	case errors.Is(err, store.ErrInvalidKey):

@@ -24,6 +24,8 @@ type exchange struct {
 	bytes int64
 	began time.Time
 
+	access access // what the sender may do
+
 	limit  time.Duration // the request's deadline, from its beginning
 	undone string        // what that leaves undone, as the end of a sentence
 }

@@ -57,9 +57,9 @@ func without(err, sentinel error) string {
 }
 
 // namespaces tells a client that asked for another one which there are.
-func (s *Server) namespaces() string {
+func (s *Server) namespaces(x *exchange) string {
 	const most = 8
-	names := s.configured()
+	names := s.configured(x)
 	if n := len(names); n == 0 || n > most {
 		return "/v1/info lists those there are"
 	}
@@ -69,15 +69,16 @@ func (s *Server) namespaces() string {
 	return "configured: " + strings.Join(names, ", ")
 }
 
-// configured returns the names of the namespaces that are served.
-func (s *Server) configured() []string {
+// configured returns the names of the namespaces that are served and that the
+// sender may know of.
+func (s *Server) configured(x *exchange) []string {
 	names := []string{}
 	st := s.store.Load()
 	if st == nil {
 		return names
 	}
 	for _, n := range st.Status().Namespaces {
-		if n.Configured {
+		if n.Configured && x.sees(n.Name) {
 			names = append(names, n.Name)
 		}
 	}

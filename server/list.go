@@ -25,6 +25,9 @@ func (s *Server) list(x *exchange, r *http.Request) error {
 	if limit == 0 {
 		limit = listDefault
 	}
+	if err := x.reach(r.PathValue("namespace")); err != nil {
+		return err
+	}
 	st, err := s.ready()
 	if err != nil {
 		return err

@@ -39,6 +39,9 @@ func (s *Server) object(x *exchange, r *http.Request, own func(*query)) (object,
 	if err := q.end(); err != nil {
 		return object{}, err
 	}
+	if err := x.reach(ns); err != nil {
+		return object{}, err
+	}
 	st, err := s.ready()
 	if err != nil {
 		return object{}, err
@@ -64,6 +67,9 @@ func (s *Server) put(x *exchange, r *http.Request) error {
 		return err
 	}
 	if err := s.declared(r); err != nil {
+		return err
+	}
+	if err := x.reach(ns); err != nil {
 		return err
 	}
 	st, err := s.ready()

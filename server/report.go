@@ -41,7 +41,7 @@ func (s *Server) info(x *exchange, r *http.Request) error {
 		},
 		Alignments:     api.Alignments{Block: page, Piece: piece},
 		LargestPayload: s.o.Limits.Payload,
-		Namespaces:     s.configured(),
+		Namespaces:     s.configured(x),
 	}
 	return x.json(info)
 }

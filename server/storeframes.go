@@ -39,6 +39,9 @@ func (s *Server) batchStore(x *exchange, r *http.Request) error {
 	if ns == "" {
 		return api.MissingNamespace()
 	}
+	if err := x.reach(ns); err != nil {
+		return err
+	}
 	st, err := s.ready()
 	if err != nil {
 		return err
