@@ -112,11 +112,14 @@ type Limits struct {
 	BatchKeys       int           `mapstructure:"batch_keys" yaml:"batch_keys"`
 	Payload         Size          `mapstructure:"payload" yaml:"payload"`           // longest payload of one key
 	StreamBytes     Size          `mapstructure:"stream_bytes" yaml:"stream_bytes"` // memory of all bodies and responses together; at least twice payload
+	JSONBytes       Size          `mapstructure:"json_bytes" yaml:"json_bytes"`     // memory of all JSON bodies together; at least the largest body of batch_keys keys
+	Requests        int           `mapstructure:"requests" yaml:"requests"`         // data requests executing at once; more are answered 429
 	RequestDeadline time.Duration `mapstructure:"request_deadline" yaml:"request_deadline"`
 }
 
 // Log says what is logged to stderr and how.
 type Log struct {
-	Level  string `mapstructure:"level" yaml:"level"`   // debug | info | warn | error
-	Format string `mapstructure:"format" yaml:"format"` // text | json
+	Level  string        `mapstructure:"level" yaml:"level"`   // debug | info | warn | error
+	Format string        `mapstructure:"format" yaml:"format"` // text | json
+	Slow   time.Duration `mapstructure:"slow" yaml:"slow"`     // a request that takes longer is logged; 0: off
 }

@@ -30,9 +30,10 @@ func Default() *Config {
 		Leases:     Leases{DefaultTTL: 30 * time.Second, MaxTTL: 10 * time.Minute, MaxPinned: 0.5},
 		SHM:        SHM{Dirs: []string{"/dev/shm"}},
 		Limits: Limits{
-			BatchKeys: 16384, Payload: 128 * MiB, StreamBytes: 512 * MiB, RequestDeadline: time.Minute,
+			BatchKeys: 16384, Payload: 128 * MiB, StreamBytes: 512 * MiB, JSONBytes: 256 * MiB,
+			Requests: 1024, RequestDeadline: time.Minute,
 		},
-		Log: Log{Level: "info", Format: "text"},
+		Log: Log{Level: "info", Format: "text", Slow: time.Second},
 	}
 }
 

@@ -43,8 +43,8 @@ namespaces:
 eviction: {high_watermark: 0.95, low_watermark: 0.90}
 leases:   {default_ttl: 30s, max_ttl: 10m, max_pinned: 0.5}
 shm:      {dirs: [/dev/shm], max_bytes: 0}
-limits:   {batch_keys: 16384, payload: 128MiB, stream_bytes: 512MiB, request_deadline: 60s}
-log:      {level: info, format: text}
+limits:   {batch_keys: 16384, payload: 128MiB, stream_bytes: 512MiB, json_bytes: 256MiB, requests: 1024, request_deadline: 60s}
+log:      {level: info, format: text, slow: 1s}
 `
 
 // short is the least that loads; tests add what they are about.

@@ -116,8 +116,20 @@ func (c *Config) checkSHM(fs *faults) {
 	}
 }
 
-// maxBatchKeys bounds what one request can make the daemon allocate.
-const maxBatchKeys = 1 << 20
+const (
+	maxBatchKeys = 1 << 20 // bounds what one request can make the daemon allocate
+	maxRequests  = 1 << 20
+
+	// What a JSON body can take: a key at its longest, written with escapes, and
+	// what is around the keys. These are the wire's; cmd/rawblockd tests that they
+	// are those of package api, which this one may not import.
+	jsonKeyBytes  = 3*1024 + 8
+	jsonBodyBytes = 1 << 16
+)
+
+// LargestJSON returns the bytes of the largest JSON body that limits.batch_keys
+// allow.
+func (l Limits) LargestJSON() Size { return Size(l.BatchKeys)*jsonKeyBytes + jsonBodyBytes }
 
 func (c *Config) checkLimits(fs *faults) {
 	l := c.Limits
@@ -128,6 +140,10 @@ func (c *Config) checkLimits(fs *faults) {
 	if l.StreamBytes < 2*l.Payload {
 		fs.add("limits.stream_bytes", "%v is too small: want at least %v, which is twice limits.payload, or batches could wait for each other", l.StreamBytes, 2*l.Payload)
 	}
+	between(fs, "limits.requests", l.Requests, 1, maxRequests)
+	if least := l.LargestJSON(); l.BatchKeys >= 1 && l.BatchKeys <= maxBatchKeys && l.JSONBytes < least {
+		fs.add("limits.json_bytes", "%v is too small: want at least %v, which a batch of limits.batch_keys (%d) can take", l.JSONBytes, roundUp(least, MiB), l.BatchKeys)
+	}
 	if l.RequestDeadline < time.Millisecond {
 		fs.add("limits.request_deadline", "%v is too short: want at least 1ms", l.RequestDeadline)
 	}
@@ -136,7 +152,13 @@ func (c *Config) checkLimits(fs *faults) {
 func (c *Config) checkLog(fs *faults) {
 	oneOf(fs, "log.level", c.Log.Level, "debug", "info", "warn", "error")
 	oneOf(fs, "log.format", c.Log.Format, "text", "json")
+	if c.Log.Slow < 0 {
+		fs.add("log.slow", "%v is negative: want a duration, or 0 for off", c.Log.Slow)
+	}
 }
+
+// roundUp returns the next multiple of unit, for a number that people read.
+func roundUp(n, unit Size) Size { return (n + unit - 1) / unit * unit }
 
 func oneOf(fs *faults, path, got string, allowed ...string) {
 	if !slices.Contains(allowed, got) {
