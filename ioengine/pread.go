@@ -5,12 +5,27 @@ package ioengine
 import (
 	"fmt"
 	"sync"
+	"time"
 )
 
 // PreadOptions bounds what a Pread engine has on the device at once.
 type PreadOptions struct {
 	Workers       int   // ops at once, at least 1
 	InflightBytes int64 // bytes at once, at least one block; 0: bounded by Workers alone
+	// Observe, if set, hears of every op that went to the device, on the worker
+	// and before its done: it must be quick.
+	Observe func(Timing)
+	// ObserveFlush, if set, hears how long each flush took.
+	ObserveFlush func(took time.Duration)
+}
+
+// Timing is how long one op took.
+type Timing struct {
+	Dir    Dir
+	Bytes  int           // moved
+	Queued time.Duration // from Submit until a worker took it
+	Took   time.Duration // on the device
+	Err    error
 }
 
 // Pread is the engine of plain preadv and pwritev calls: a fixed number of
@@ -27,8 +42,10 @@ type PreadOptions struct {
 // and the ops behind it wait with it: letting small ones pass would keep a
 // large one waiting for as long as small ones come.
 type Pread struct {
-	dev    Device
-	budget int64 // a multiple of the block; 0: none
+	dev          Device
+	budget       int64 // a multiple of the block; 0: none
+	observe      func(Timing)
+	observeFlush func(time.Duration)
 
 	mu sync.Mutex
 	// +checklocks:mu
@@ -66,8 +83,12 @@ func NewPread(dev Device, o PreadOptions) *Pread {
 		dev:    dev,
 		geo:    geo,
 		budget: o.InflightBytes - o.InflightBytes%int64(geo.Block),
-		users:  o.Workers,
-		stats:  Stats{Name: "pread"},
+
+		observe:      o.Observe,
+		observeFlush: o.ObserveFlush,
+
+		users: o.Workers,
+		stats: Stats{Name: "pread"},
 	}
 	p.wake.L, p.gone.L = &p.mu, &p.mu
 	for range o.Workers {
@@ -82,6 +103,9 @@ func (p *Pread) Submit(ops []Op, done Done) {
 		return
 	}
 	b := &batch{ops: ops, done: done}
+	if p.observe != nil {
+		b.since = time.Now()
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -111,11 +135,23 @@ func (p *Pread) work() {
 		}
 		n, err := 0, next.err
 		if err == nil && next.len > 0 {
-			n, err = transfer(p.dev, next.dir, next.op().Vec, next.op().Off, p.held(next))
+			n, err = p.move(next)
 		}
 		p.finish(next, n, err)
 		next.b.done(next.i, n, err)
 	}
+}
+
+// move carries one op to the device.
+func (p *Pread) move(next pick) (int, error) {
+	op := next.op()
+	if p.observe == nil {
+		return transfer(p.dev, next.dir, op.Vec, op.Off, p.held(next))
+	}
+	start := time.Now()
+	n, err := transfer(p.dev, next.dir, op.Vec, op.Off, p.held(next))
+	p.observe(Timing{Dir: next.dir, Bytes: n, Queued: start.Sub(next.b.since), Took: time.Since(start), Err: err})
+	return n, err
 }
 
 // held is what an op takes of the byte budget while it is on the device.
@@ -208,7 +244,11 @@ func (p *Pread) Flush() error {
 	p.mu.Unlock()
 	defer p.leave()
 
+	start := time.Now()
 	err := p.dev.Flush()
+	if p.observeFlush != nil {
+		p.observeFlush(time.Since(start))
+	}
 	p.mu.Lock()
 	p.stats.Flushes++
 	p.mu.Unlock()

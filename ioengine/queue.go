@@ -2,6 +2,8 @@
 
 package ioengine
 
+import "time"
+
 // loadShare is how many bytes loads get for each byte of stores while both
 // wait.
 const loadShare = 7
@@ -9,9 +11,10 @@ const loadShare = 7
 // batch is one Submit. The queue chains batches, not ops: a Submit costs one
 // allocation however many ops it brings.
 type batch struct {
-	ops  []Op
-	done Done
-	lane [2]lane // by Dir
+	ops   []Op
+	done  Done
+	since time.Time // of Submit; zero where nobody observes
+	lane  [2]lane   // by Dir
 }
 
 // lane is a batch's place in the line of one direction.

@@ -77,7 +77,7 @@ func (st *Storing) claimAll(items []*storeItem) {
 		broken = s.tooFull()
 	}
 	now := s.nowMS()
-	h := s.lock(lockStore)
+	h := s.lockIn(st.ctx, lockStore)
 	defer s.unlock(h)
 	for i, it := range items {
 		switch {

@@ -116,6 +116,9 @@ func (c *committer) broken() error {
 
 // wait returns when pos is durable, commits are broken, or ctx ends.
 func (c *committer) wait(ctx context.Context, pos uint64) error {
+	trace := traceOf(ctx)
+	trace.At(StageCommit)
+	defer trace.At(StageStart)
 	for {
 		c.mu.Lock()
 		done, failed, moved := c.durable >= pos, c.failed, c.moved

@@ -196,7 +196,7 @@ func (s *Store) Pin(ctx context.Context, ns string, keys []string, r LeaseReques
 	ls := s.newLease(sp, r, len(keys))
 	res := PinResult{Results: make([]KeyResult, len(keys))}
 	now := s.nowMS()
-	h := s.lock(lockPin)
+	h := s.lockIn(ctx, lockPin)
 	limit := s.pinLimit(sp)
 	for i := range keys {
 		res.Results[i] = s.hitLocked(ds[i], valid[i], now)

@@ -26,6 +26,7 @@ type Loading struct {
 	wait   time.Duration // for memory; 0: as long as ctx
 	ctx    context.Context
 	cancel context.CancelFunc
+	trace  *Trace
 	items  []*loadItem
 	next   int
 	stopCh func() bool // ends the wake-up at the context's end
@@ -33,7 +34,9 @@ type Loading struct {
 	mu sync.Mutex
 	// +checklocks:mu
 	closed bool
-	wake   *sync.Cond // an item has finished, or the context ended
+	// +checklocks:mu
+	awaited *loadItem  // what Next waits for
+	wake    *sync.Cond // an item has finished, or the context ended
 }
 
 // loadItem is one key of a Loading.
@@ -43,6 +46,7 @@ type loadItem struct {
 	vol   int
 	pay   slab.Payload
 	ready bool // guarded by Loading.mu
+	begun bool // guarded by Loading.mu: its read was submitted
 	taken bool // guarded by Loading.mu: nobody will ask for the buffer any more
 }
 
@@ -74,6 +78,7 @@ func (s *Store) LoadWithin(ctx context.Context, ns string, keys []string, wait t
 	l.wake = sync.NewCond(&l.mu)
 	l.ctx, l.cancel = context.WithCancel(ctx)
 	l.stopCh = context.AfterFunc(l.ctx, l.wakeAll)
+	l.trace = traceOf(ctx)
 	l.capture(sp, keys)
 	s.work.Add(1) // for run; the one from begin is Close's
 	go l.run()
@@ -88,7 +93,7 @@ func (l *Loading) capture(sp *space, keys []string) {
 	chain := make([]id, 0, 4*len(keys))
 	from := make([]int, len(keys)+1)
 	now := s.nowMS()
-	h := s.lock(lockLoad)
+	h := s.lockIn(l.ctx, lockLoad)
 	for i := range keys {
 		it := &backing[i]
 		l.items[i] = it
@@ -203,6 +208,16 @@ func (l *Loading) submit(items []*loadItem) {
 	}
 }
 
+// begin notes that the reads of items are under way.
+func (l *Loading) begin(items []*loadItem) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, it := range items {
+		it.begun = true
+	}
+	l.noteLocked()
+}
+
 // read submits items of one slab; the last one to finish gives all references
 // back in one lock section.
 func (l *Loading) read(v int, items []*loadItem) {
@@ -212,6 +227,7 @@ func (l *Loading) read(v int, items []*loadItem) {
 		reqs[i] = slab.ReadReq{Payload: it.pay, Dst: it.Buf.Chunks()}
 		heads[i] = it.head
 	}
+	l.begin(items)
 	var left atomic.Int64
 	left.Store(int64(len(items)))
 	l.s.work.Add(1)
@@ -262,8 +278,14 @@ func (l *Loading) Next() (LoadItem, bool) {
 	l.next++
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for !it.ready && l.ctx.Err() == nil {
-		l.wake.Wait()
+	if !it.ready {
+		l.awaited = it
+		l.noteLocked()
+		for !it.ready && l.ctx.Err() == nil {
+			l.wake.Wait()
+		}
+		l.awaited = nil
+		l.trace.At(StageStart)
 	}
 	it.taken = true
 	r := LoadItem{Key: it.Key, Status: Deadline}
@@ -274,6 +296,18 @@ func (l *Loading) Next() (LoadItem, bool) {
 	}
 	l.s.metrics.results.WithLabelValues("load", r.Status.String()).Inc()
 	return r, true
+}
+
+// noteLocked tells the trace what Next waits for.
+// +checklocks:l.mu
+func (l *Loading) noteLocked() {
+	switch {
+	case l.awaited == nil:
+	case l.awaited.begun:
+		l.trace.On(l.s.volumes[l.awaited.vol].slab.Name())
+	default:
+		l.trace.At(StageQueue)
+	}
 }
 
 // Close ends the batch: results not taken are dropped, reads under way end by

@@ -2,7 +2,10 @@
 
 package store
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // lockOp names what the pin lock is taken for; it is a metric label.
 type lockOp uint8
@@ -31,18 +34,29 @@ var lockNames = [lockOps]string{
 type held struct {
 	op    lockOp
 	since time.Time
+	trace *Trace // at StageLock until unlock; nil: not a request's own goroutine
 }
 
 // lock takes the pin lock.
 // +checklocksacquire:s.mu
 func (s *Store) lock(op lockOp) held {
 	s.mu.Lock()
-	return held{op, time.Now()}
+	return held{op: op, since: time.Now()}
+}
+
+// lockIn is lock for the request of ctx, whose trace notes it.
+// +checklocksacquire:s.mu
+func (s *Store) lockIn(ctx context.Context, op lockOp) held {
+	t := traceOf(ctx)
+	t.At(StageLock)
+	s.mu.Lock()
+	return held{op, time.Now(), t}
 }
 
 // unlock gives the pin lock back and counts how long it was held.
 // +checklocksrelease:s.mu
 func (s *Store) unlock(h held) {
 	s.mu.Unlock()
+	h.trace.At(StageStart)
 	s.metrics.lockHold[h.op].Observe(time.Since(h.since).Seconds())
 }

@@ -35,7 +35,7 @@ func (s *Store) Lookup(ctx context.Context, ns string, keys []string, o LookupOp
 	}
 	now := s.nowMS()
 	run, stopped := true, false
-	h := s.lock(lockLookup)
+	h := s.lockIn(ctx, lockLookup)
 	limit := s.pinLimit(sp)
 	for i := range keys {
 		res := &r.Results[i]

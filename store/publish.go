@@ -4,6 +4,8 @@ package store
 
 import (
 	"errors"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/rawblockd/rawblockd/internal/mutant"
@@ -17,7 +19,7 @@ import (
 func (st *Storing) finish() {
 	defer st.s.work.Done()
 	defer close(st.ended)
-	st.writes.Wait()
+	st.written(st.items)
 	if !st.gone() {
 		st.flush(st.items)
 	}
@@ -31,7 +33,7 @@ func (st *Storing) finish() {
 	close(st.shown)
 	for round := st.followers(st.items); len(round) > 0; round = st.followers(round) {
 		st.start(round)
-		st.writes.Wait()
+		st.written(round)
 		st.flush(round)
 		if !st.takeOver(round) {
 			st.giveBack(round)
@@ -40,6 +42,23 @@ func (st *Storing) finish() {
 		st.confirm(round, st.publish(round))
 		st.record(round)
 	}
+}
+
+// written waits for the round's writes.
+func (st *Storing) written(round []*storeItem) {
+	if trace := traceOf(st.ctx); trace != nil {
+		var names []string
+		for _, it := range round {
+			if it.ids == nil {
+				continue
+			}
+			if name := st.s.volumes[it.vol].slab.Name(); !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+		trace.On(strings.Join(names, ","))
+	}
+	st.writes.Wait()
 }
 
 // gone tells whether the caller has left.
@@ -94,7 +113,7 @@ func (st *Storing) publish(round []*storeItem) uint64 {
 			rows[i] = setRow{it.ids[0], st.row(it)}
 		}
 	}
-	h := s.lock(lockPublish)
+	h := s.lockIn(st.ctx, lockPublish)
 	for i, it := range round {
 		switch {
 		case it.ids == nil:
@@ -226,6 +245,7 @@ func (st *Storing) followers(round []*storeItem) []*storeItem {
 func (st *Storing) followed(it *storeItem) bool {
 	c := it.follow
 	it.follow = nil
+	traceOf(st.ctx).At(StageFollow)
 	select {
 	case <-c.done:
 	case <-st.ctx.Done():

@@ -41,7 +41,7 @@ func (s *Store) Remove(ctx context.Context, ns string, keys []string, force bool
 	slots := s.newSlotLists(len(keys))
 	now := s.nowMS()
 
-	h := s.lock(lockRemove)
+	h := s.lockIn(ctx, lockRemove)
 	for i := range keys {
 		res := &r.Results[i]
 		switch {

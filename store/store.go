@@ -147,6 +147,9 @@ func (s *Store) Close() error {
 // Buffer returns memory for a payload of n bytes from the stream budget, in the
 // order of asking. Give it to Storing.Add, or release it.
 func (s *Store) Buffer(ctx context.Context, n int64) (*ioengine.Buf, error) {
+	trace := traceOf(ctx)
+	trace.At(StageQueue)
+	defer trace.At(StageStart)
 	return s.o.Buffers.Get(ctx, n)
 }
 
