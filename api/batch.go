@@ -132,6 +132,20 @@ type UnpinResponse struct {
 	Stale    int `json:"stale"` // pins whose entry is gone; a no-op
 }
 
+// TouchRequest is the body of POST /v1/batch/touch.
+type TouchRequest struct {
+	Batch
+	// TTLMS counts from now on; 0: the namespace's, and where that has none the
+	// expiry stays as it is.
+	TTLMS int64 `json:"ttl_ms,omitempty"`
+}
+
+// TouchResponse answers a touch.
+type TouchResponse struct {
+	Results []StatusResult `json:"results"`
+	Touched int            `json:"touched"` // how many results are ok
+}
+
 // LeasesResponse answers GET /v1/leases.
 type LeasesResponse struct {
 	Leases []Lease `json:"leases"`

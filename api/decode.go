@@ -113,6 +113,19 @@ func DecodeUnpin(body []byte, maxKeys int) (UnpinRequest, error) {
 	return r, err
 }
 
+// DecodeTouch reads the body of a touch.
+func DecodeTouch(body []byte, maxKeys int) (TouchRequest, error) {
+	var r TouchRequest
+	d := decoder{scanner: scanner{b: body}, max: maxKeys}
+	err := d.batch(&r.Batch, func(name string) error {
+		if name == "ttl_ms" {
+			return d.integer(name, 0, MaxMillis, &r.TTLMS)
+		}
+		return unknown("", name)
+	})
+	return r, err
+}
+
 type decoder struct {
 	scanner
 	max          int

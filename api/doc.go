@@ -8,7 +8,8 @@
 // (LookupRequest, LoadRequest, …), Status (the word a key is answered with,
 // and its HTTP code), Problem (RFC 9457, the answer to a request that failed as
 // a whole), Frame with FrameReader and FrameWriter (payloads of many keys in
-// one body), Info and StatusReport.
+// one body), Bitmap (the answer to a compact lookup), Namespace, Event,
+// Explanation, Info and StatusReport.
 //
 // # Keys
 //
@@ -19,6 +20,9 @@
 // the escape of a lone surrogate) as the empty string, which no valid key is:
 // it is answered invalid_key and can never meet another key. The encoders do
 // the same with such a key of the client.
+//
+// The list of keys of a compact lookup is text, a key a line. It does the same
+// with a line that is no key, so that every line keeps its place.
 //
 // # Strictness
 //

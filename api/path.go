@@ -66,6 +66,28 @@ func ObjectPath(namespace, key string) string {
 	return "/v1/kv/" + url.PathEscape(namespace) + "/" + url.PathEscape(key)
 }
 
+// LeaseOfKeyPath returns the escaped path at which a lease of the staging
+// segment is taken on one key.
+func LeaseOfKeyPath(namespace, key string) string { return ObjectPath(namespace, key) + "/leases" }
+
+// ClearPath returns the escaped path that clears a namespace.
+func ClearPath(namespace string) string { return NamespacePath(namespace) + "/clear" }
+
+// SettingsPath returns the escaped path of a namespace's settings.
+func SettingsPath(namespace string) string { return "/v1/namespaces/" + url.PathEscape(namespace) }
+
+// ExplainPath returns the escaped path that explains one key.
+func ExplainPath(namespace, key string) string {
+	return "/v1/explain/" + url.PathEscape(namespace) + "/" + url.PathEscape(key)
+}
+
+// LeasePath returns the escaped path of a lease.
+func LeasePath(id string) string { return "/v1/leases/" + url.PathEscape(id) }
+
+// SlabPath returns the escaped path of a slab, of which there are only
+// SlabPath(name) + "/map", "/drain" and "/resume".
+func SlabPath(name string) string { return "/v1/slabs/" + url.PathEscape(name) }
+
 // NamespacePath returns the escaped path that lists a namespace.
 func NamespacePath(namespace string) string {
 	return "/v1/kv/" + url.PathEscape(namespace)

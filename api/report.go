@@ -75,12 +75,29 @@ type SlabStatus struct {
 	Incarnation string       `json:"incarnation"`
 	SlotSize    int64        `json:"slot_size"`
 	Mount       uint64       `json:"mount"`            // how often it was mounted
-	Health      string       `json:"health"`           // online, read_only
+	Health      string       `json:"health"`           // online, degraded, draining, read_only, offline, missing
 	Reason      string       `json:"reason,omitempty"` // why not online
 	Durability  string       `json:"durability"`       // sync, relaxed
 	Slots       SlotCounts   `json:"slots"`
 	Engine      *EngineStats `json:"engine,omitempty"`
 }
+
+// A slab's map has a byte a slot: one of these states, and SlotPinned where a
+// lease protects the entry that the slot belongs to.
+const (
+	SlotUnknown     = 0 // before recovery has come to it
+	SlotFree        = 1
+	SlotReserved    = 2
+	SlotUsed        = 3
+	SlotDeleting    = 4
+	SlotRetired     = 5
+	SlotQuarantined = 6
+
+	SlotPinned = 1 << 7 // a bit
+)
+
+// MaxSlabMap is how many slots one answer of a slab's map holds at most.
+const MaxSlabMap = 1 << 20
 
 // SlotCounts are a slab's slots by state; the states add up to Total.
 type SlotCounts struct {
