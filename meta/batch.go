@@ -65,6 +65,7 @@ func (b *Batch) Forget(inc Incarnation) {
 		b.add(b.pb.DeleteRange(lo, hi, nil))
 	}
 	b.add(b.pb.Delete(mountKey(inc), nil))
+	b.add(b.pb.Delete(slabKey(inc), nil))
 }
 
 // Len is the number of changes so far.

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package meta keeps the durable rows of every slab in Pebble: one row per
-// entry, quarantined slots, mount numbers and the generation mark.
+// entry, quarantined slots, mount numbers, what is known of each slab, the
+// settings of namespaces and the generation mark.
 //
-// DB is the open store, Batch collects changes, Row is the record of one entry
-// and Incarnation names the slab that a row belongs to. Rows speak plain uint32
+// DB is the open store, Batch collects changes, Row is the record of one entry,
+// NamespaceRecord and SlabRecord those of a namespace and a slab, and Incarnation
+// names the slab that a row belongs to. Rows speak plain uint32
 // slot numbers; nothing here knows where a slot lies on its device.
 //
 // # Keys
@@ -12,7 +14,8 @@
 //	s/ incarnation[16] head[4, big-endian]   the row of the entry that starts in slot head
 //	q/ incarnation[16] slot[4, big-endian]   a slot out of use, and why
 //	m/ incarnation[16]                       mount number
-//	n/ namespace                             reserved for namespace settings
+//	d/ incarnation[16]                       what is known of a slab without its device
+//	n/ namespace                             settings of a namespace
 //	g                                        generation mark: numbers below it may have been used
 //	v                                        version and feature bits of all of the above
 //

@@ -12,6 +12,8 @@ const (
 	prefixRow        = "s/"
 	prefixQuarantine = "q/"
 	prefixMount      = "m/"
+	prefixSlab       = "d/"
+	prefixNamespace  = "n/"
 	keyGeneration    = "g"
 	keyVersion       = "v"
 )

@@ -3,6 +3,7 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -26,12 +27,27 @@ func (s *Store) mount(v *volume) error {
 	}
 	b := s.o.Meta.NewBatch()
 	b.SetMount(v.inc, next)
+	if err := s.describe(b, v); err != nil {
+		return fmt.Errorf("mount slab %q: %w", v.slab.Name(), err)
+	}
 	if err := s.o.Meta.Commit(b, true); err != nil {
 		return fmt.Errorf("mount slab %q: %w", v.slab.Name(), err)
 	}
 	if err := v.slab.SetMount(next, holder()); err != nil {
 		return fmt.Errorf("mount slab %q: write label: %w", v.slab.Name(), err)
 	}
+	return nil
+}
+
+// describe notes what must be known of the slab while its device is away. What a
+// later release added to that stays.
+func (s *Store) describe(b *meta.Batch, v *volume) error {
+	r, _, err := s.o.Meta.Slab(v.inc)
+	if err != nil && !errors.Is(err, meta.ErrRow) {
+		return err
+	}
+	r.Name, r.Device, r.SlotSize, r.Slots = v.slab.Name(), v.slab.Device(), v.slab.SlotSize(), v.slab.SlotCount()
+	b.SetSlab(v.inc, r)
 	return nil
 }
 
