@@ -15,6 +15,9 @@ type Batch struct {
 // In returns the namespace that the request names.
 func (b Batch) In() string { return b.Namespace }
 
+// Count returns the number of keys.
+func (b Batch) Count() int { return len(b.Keys) }
+
 // LeaseRequest asks for the hits to be pinned.
 type LeaseRequest struct {
 	TTLMS int64  `json:"ttl_ms,omitempty"` // 0: leases.default_ttl
@@ -125,6 +128,9 @@ type UnpinRequest struct {
 
 // In returns the namespace that the request names.
 func (r UnpinRequest) In() string { return r.Namespace }
+
+// Count returns the number of keys; 0 also where all of the lease are meant.
+func (r UnpinRequest) Count() int { return len(r.Keys) }
 
 // UnpinResponse answers an unpin.
 type UnpinResponse struct {

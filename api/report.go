@@ -137,3 +137,25 @@ type NamespaceStatus struct {
 	PinnedBytes int64  `json:"pinned_bytes"`
 	Configured  bool   `json:"configured"` // false: known from rows only; kept, not served
 }
+
+// RequestsResponse answers GET /v1/requests: those being answered, the oldest
+// first.
+type RequestsResponse struct {
+	Total    int             `json:"total"` // the list is bounded
+	Requests []RequestStatus `json:"requests"`
+}
+
+// RequestStatus is one request in flight.
+type RequestStatus struct {
+	ID        string `json:"id"`
+	Method    string `json:"method"`
+	Route     string `json:"route"` // pattern, never a key
+	Namespace string `json:"namespace,omitempty"`
+	AgeMS     int64  `json:"age_ms"`
+	Stage     string `json:"stage"`          // start, client, queue, lock, device, commit, follow
+	Slab      string `json:"slab,omitempty"` // that it waits for, or waited for last
+	Keys      int    `json:"keys,omitempty"`
+	BytesIn   int64  `json:"bytes_in"`
+	BytesOut  int64  `json:"bytes_out"`
+	Remote    string `json:"remote"`
+}

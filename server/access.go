@@ -26,6 +26,7 @@ func (x *exchange) sees(namespace string) bool {
 // reach returns an error if the sender may not use a namespace: the one of a
 // namespace that does not exist, so that nobody learns which others there are.
 func (x *exchange) reach(namespace string) error {
+	x.about.setNamespace(clip(namespace))
 	if x.sees(namespace) {
 		return nil
 	}

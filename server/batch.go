@@ -50,9 +50,15 @@ func (s *Server) readBody(x *exchange, r *http.Request) ([]byte, error) {
 	}
 }
 
+// named is a request that says which namespace it is about.
+type named interface {
+	In() string
+	Count() int // of keys
+}
+
 // call is what every batch in JSON begins with: its body, decoded, and the
 // store.
-func call[R interface{ In() string }](s *Server, x *exchange, r *http.Request, decode func([]byte, int) (R, error)) (R, *store.Store, error) {
+func call[R named](s *Server, x *exchange, r *http.Request, decode func([]byte, int) (R, error)) (R, *store.Store, error) {
 	var req R
 	b, err := s.body(x, r)
 	if err != nil {
@@ -64,6 +70,7 @@ func call[R interface{ In() string }](s *Server, x *exchange, r *http.Request, d
 	if err := x.reach(req.In()); err != nil {
 		return req, nil, err
 	}
+	x.about.setKeys(req.Count())
 	st, err := s.ready()
 	return req, st, err
 }

@@ -31,7 +31,7 @@ func (s *Server) finish(x *exchange, r *http.Request, err error) {
 	p := s.asProblem(x, err)
 	if p.Code == api.CodeBodyTooSlow {
 		s.o.Log.Warn("client cut off: its body came too slowly", "method", r.Method, "route", routeLabel(r), "remote", remote(r),
-			"bytes_received", x.body.got, "after", time.Since(x.began))
+			"bytes_received", x.body.got.Load(), "after", time.Since(x.began))
 	}
 	if p.Status >= http.StatusInternalServerError && p.Status != http.StatusInsufficientStorage {
 		s.o.Log.Warn("request failed", "method", r.Method, "route", r.Pattern, "code", p.Code, "err", err)

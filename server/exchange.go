@@ -8,9 +8,11 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/rawblockd/rawblockd/api"
+	"github.com/rawblockd/rawblockd/store"
 )
 
 // exchange is one request and its answer. It is the http.ResponseWriter that
@@ -21,8 +23,15 @@ type exchange struct {
 	pace  Pace
 	body  pacedBody
 	code  int // 0 until the response has begun
-	bytes int64
+	bytes atomic.Int64
 	began time.Time
+
+	id      uint64 // in the table of requests in flight
+	method  string
+	r       *http.Request
+	about   about
+	trace   *store.Trace
+	endless bool // it lasts as long as its client likes: slow means nothing
 
 	access access // what the sender may do
 
@@ -31,8 +40,9 @@ type exchange struct {
 }
 
 func newExchange(w http.ResponseWriter, r *http.Request, pace Pace) *exchange {
-	x := &exchange{ResponseWriter: w, rc: http.NewResponseController(w), pace: pace, began: time.Now()}
-	x.body = pacedBody{x: x, r: r.Body, waits: r.Header.Get("Expect") != "" && r.ContentLength != 0}
+	x := &exchange{ResponseWriter: w, rc: http.NewResponseController(w), pace: pace, began: time.Now(),
+		method: clip(r.Method), r: r, trace: store.NewTrace()}
+	x.body.x, x.body.r, x.body.waits = x, r.Body, r.Header.Get("Expect") != "" && r.ContentLength != 0
 	r.Body = &x.body
 	return x
 }
@@ -59,9 +69,10 @@ func (x *exchange) Write(p []byte) (int, error) {
 	if x.code == 0 {
 		x.code = http.StatusOK
 	}
+	x.trace.At(store.StageClient)
 	x.writeWithin(int64(len(p)))
 	n, err := x.ResponseWriter.Write(p)
-	x.bytes += int64(n)
+	x.bytes.Add(int64(n))
 	return n, err
 }
 
@@ -138,7 +149,7 @@ type pacedBody struct {
 	r      io.ReadCloser
 	until  time.Time // the request's deadline; zero: none
 	window int64     // bytes that the present read deadline is good for
-	got    int64
+	got    atomic.Int64
 	waits  bool // the client sends nothing before it is told 100 Continue
 	begun  bool // something was asked for
 	ended  bool // read to its end, or it failed
@@ -171,11 +182,12 @@ func (b *pacedBody) arm(n int64) {
 // Read implements io.Reader.
 func (b *pacedBody) Read(p []byte) (int, error) {
 	b.begun = true
+	b.x.trace.At(store.StageClient)
 	if b.window <= 0 {
 		b.arm(piece)
 	}
 	n, err := b.r.Read(p)
-	b.got += int64(n)
+	b.got.Add(int64(n))
 	b.window -= int64(n)
 	if err != nil {
 		b.whole = err == io.EOF

@@ -54,8 +54,8 @@ func (m *metrics) done(r *http.Request, x *exchange, aborted bool) {
 		code = "aborted"
 	}
 	m.duration.WithLabelValues(route, method, code).Observe(time.Since(x.began).Seconds())
-	m.bytes.WithLabelValues("in").Add(float64(x.body.got))
-	m.bytes.WithLabelValues("out").Add(float64(x.bytes))
+	m.bytes.WithLabelValues("in").Add(float64(x.body.got.Load()))
+	m.bytes.WithLabelValues("out").Add(float64(x.bytes.Load()))
 }
 
 // routeLabel names the route of a request.

@@ -94,6 +94,7 @@ func (t *router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r.Pattern = rt.pattern
+	w.(*exchange).about.setRoute(rt.pattern)
 	for i, name := range rt.segs {
 		if name[0] == '{' {
 			r.SetPathValue(name[1:len(name)-1], segs[i])

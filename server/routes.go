@@ -54,6 +54,7 @@ func (s *Server) health(t *router) {
 func (s *Server) reports(t *router) {
 	t.handle("/v1/status", methods{"GET": s.status})
 	t.handle("/v1/slabs", methods{"GET": s.slabs})
+	t.handle("/v1/requests", methods{"GET": s.inFlight})
 }
 
 // profile serves one profile of net/http/pprof, whose own routes sit on the

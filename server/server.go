@@ -41,6 +41,9 @@ type Options struct {
 	// budget before it is answered busy; 0 means DefaultMemoryWait.
 	MemoryWait time.Duration
 
+	// Slow is from how long on a request is logged with its stages; 0: never.
+	Slow time.Duration
+
 	Instance string   // changes with every start; on every response
 	Version  string   // of the program
 	Hosts    []string // host names that TCP requests may name beside localhost and addresses
@@ -71,6 +74,9 @@ type Server struct {
 	done     atomic.Uint64 // rows recovered
 	total    atomic.Uint64 // rows to recover
 
+	requests requestTable
+	slow     atomic.Int64 // time.Duration from which a request is logged; 0: never
+
 	registered atomic.Bool // the store's metrics are in the registry
 	stopping   atomic.Bool
 	failed     atomic.Pointer[string] // why the metadata is out of service; nil while it is not
@@ -88,6 +94,7 @@ func New(o Options) *Server {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{o: o, registry: o.Registry, metrics: newMetrics(), hosts: hostSet(o.Hosts)}
+	s.SetSlow(o.Slow)
 	if s.registry == nil {
 		s.registry = prometheus.NewRegistry()
 	}

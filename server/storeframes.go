@@ -58,6 +58,7 @@ func (s *Server) batchStore(x *exchange, r *http.Request) error {
 		return err
 	}
 	s.metrics.batch("store", len(in.results))
+	x.about.setKeys(len(in.results))
 	results, err := batch.Commit()
 	if err != nil {
 		return err
@@ -136,7 +137,7 @@ func (in *incoming) fault(err error) error {
 	if errors.Is(err, api.ErrFrame) {
 		return err
 	}
-	return in.x.bodyError(err, in.x.body.got, -1)
+	return in.x.bodyError(err, in.x.body.got.Load(), -1)
 }
 
 // answer merges the store's results with those it never saw.

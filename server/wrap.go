@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rawblockd/rawblockd/api"
+	"github.com/rawblockd/rawblockd/store"
 )
 
 // wrap is everything around the router: what is refused before it, and what is
@@ -20,8 +21,10 @@ func (s *Server) wrap(kind Kind, h http.Handler) http.Handler {
 		x := newExchange(w, r, s.o.Pace)
 		x.access = access{everything: true, admin: true}
 		s.metrics.inFlight.Inc()
+		s.requests.add(x)
 		defer func() {
 			s.metrics.inFlight.Dec()
+			s.requests.remove(x)
 			cause := recover()
 			if cause != nil && cause != http.ErrAbortHandler {
 				s.o.Log.Error("handler panicked", "route", r.Pattern, "cause", cause, "stack", string(debug.Stack()))
@@ -31,6 +34,7 @@ func (s *Server) wrap(kind Kind, h http.Handler) http.Handler {
 				}
 			}
 			s.metrics.done(r, x, cause != nil)
+			s.logSlow(x, r)
 			if cause != nil {
 				panic(http.ErrAbortHandler)
 			}
@@ -51,10 +55,11 @@ func (s *Server) within(x *exchange, r *http.Request, ms int64) (context.Context
 		d = time.Duration(ms) * time.Millisecond
 	}
 	x.limit = d
+	traced := store.WithTrace(r.Context(), x.trace)
 	if d <= 0 {
-		return context.WithCancel(r.Context())
+		return context.WithCancel(traced)
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), d)
+	ctx, cancel := context.WithTimeout(traced, d)
 	x.body.bound(ctx)
 	return ctx, cancel
 }
