@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -39,11 +40,17 @@ func (w *walker) environment(all []leaf, environ []string, set func(path string,
 func (w *walker) variable(l leaf, name, text string, set func(path string, v any)) {
 	w.env = name
 	defer func() { w.env = "" }()
+	w.forget(l.path)
+	if !utf8.ValidString(text) {
+		w.fault(nil, l.path, "%q is not valid UTF-8", text)
+		return
+	}
 	if l.typ.Kind() != reflect.Slice {
 		if _, err := parseScalar(l.typ, text); err != nil {
 			w.fault(nil, l.path, "%v", err)
 			return
 		}
+		w.set(l.path, 0)
 		set(l.path, text)
 		return
 	}
@@ -52,8 +59,13 @@ func (w *walker) variable(l leaf, name, text string, set func(path string, v any
 		w.fault(nil, l.path, "want a list as YAML: %v", err)
 		return
 	}
-	if len(doc.Content) == 0 {
+	switch {
+	case len(doc.Content) == 0:
+		w.set(l.path, 0)
 		set(l.path, []any{})
+		return
+	case isNull(doc.Content[0]):
+		w.fault(nil, l.path, "is null: write [] for an empty list, or unset the variable")
 		return
 	}
 	if v, ok := w.value(doc.Content[0], l.path, l.typ); ok {

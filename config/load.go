@@ -17,26 +17,55 @@ import (
 
 // Load reads the file at path, then the environment, and validates the whole.
 func Load(path string) (*Config, error) {
+	c, _, err := LoadSources(path)
+	return c, err
+}
+
+// LoadSources is Load, and says where each value comes from.
+func LoadSources(path string) (*Config, Sources, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("read configuration: %w", err)
+		return nil, nil, fmt.Errorf("read configuration: %w", err)
 	}
-	return load(Default(), path, text, os.Environ())
+	return merge(Default(), path, text, os.Environ())
 }
 
 // Overlay applies the environment to a configuration that has no file, and
 // validates the whole.
 func Overlay(base *Config) (*Config, error) {
-	return load(base, "", nil, os.Environ())
+	c, _, err := OverlaySources(base)
+	return c, err
 }
 
-// load merges base, the file's text and the environment, in rising order of
-// precedence.
-func load(base *Config, source string, text []byte, environ []string) (*Config, error) {
-	w := &walker{lines: map[string]int{}}
+// OverlaySources is Overlay, and says where each value comes from.
+func OverlaySources(base *Config) (*Config, Sources, error) {
+	return merge(base, "", nil, os.Environ())
+}
+
+// merge puts base, the file's text and the environment together, in rising
+// order of precedence.
+func merge(base *Config, source string, text []byte, environ []string) (*Config, Sources, error) {
+	w := &walker{file: source, lines: map[string]int{}, given: Sources{}}
+	c, fromEnv, err := w.decode(base, text, environ)
+	if err != nil {
+		return nil, nil, err
+	}
+	c.fillNamespaces()
+	found := c.faults()
+	locate(found, w.lines, fromEnv)
+	if err := found.err(source); err != nil {
+		return nil, nil, err
+	}
+	return c, w.given, nil
+}
+
+// decode reads what is given without judging it. It returns path → variable as
+// well, of the keys that a variable gave.
+func (w *walker) decode(base *Config, text []byte, environ []string) (*Config, map[string]string, error) {
+	source := w.file
 	file, err := w.document(text)
 	if err != nil {
-		return nil, fmt.Errorf("configuration %s: %w", source, err)
+		return nil, nil, fmt.Errorf("configuration %s: %w", source, err)
 	}
 	v := viper.New()
 	all := leaves("", reflect.ValueOf(base).Elem())
@@ -44,23 +73,17 @@ func load(base *Config, source string, text []byte, environ []string) (*Config, 
 		v.SetDefault(l.path, l.value)
 	}
 	if err := v.MergeConfigMap(file); err != nil {
-		return nil, fmt.Errorf("configuration %s: %w", source, err)
+		return nil, nil, fmt.Errorf("configuration %s: %w", source, err)
 	}
 	fromEnv := w.environment(all, environ, v.Set)
 	if err := w.faults.err(source); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	c := &Config{}
 	if err := v.UnmarshalExact(c, viper.DecodeHook(hook)); err != nil {
-		return nil, fmt.Errorf("configuration %s: %w", source, err)
+		return nil, nil, fmt.Errorf("configuration %s: %w", source, err)
 	}
-	c.fillNamespaces()
-	found := c.faults()
-	locate(found, w.lines, fromEnv)
-	if err := found.err(source); err != nil {
-		return nil, err
-	}
-	return c, nil
+	return c, fromEnv, nil
 }
 
 // document parses and walks one YAML document; an empty one has no keys.
@@ -109,15 +132,4 @@ func nearest[V any](m map[string]V, path string) V {
 
 func parentPath(p string) string {
 	return p[:max(strings.LastIndexByte(p, '.'), strings.LastIndexByte(p, '['), 0)]
-}
-
-// YAML returns the configuration in the form that Load reads.
-func (c *Config) YAML() ([]byte, error) {
-	var b bytes.Buffer
-	enc := yaml.NewEncoder(&b)
-	enc.SetIndent(2)
-	if err := enc.Encode(c); err != nil {
-		return nil, fmt.Errorf("write configuration: %w", err)
-	}
-	return b.Bytes(), enc.Close()
 }

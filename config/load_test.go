@@ -50,6 +50,11 @@ log:      {level: info, format: text, slow: 1s}
 // short is the least that loads; tests add what they are about.
 const short = "slabs: [{name: a, device: /dev/a}]\n"
 
+func load(base *Config, source string, text []byte, environ []string) (*Config, error) {
+	c, _, err := merge(base, source, text, environ)
+	return c, err
+}
+
 func loadText(t *testing.T, text string, environ ...string) (*Config, error) {
 	t.Helper()
 	return load(Default(), "test.yaml", []byte(text), environ)

@@ -5,6 +5,7 @@ package config
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
 
@@ -41,17 +42,26 @@ func FuzzLoad(f *testing.F) {
 	f.Add(example)
 	f.Add(short)
 	f.Add("slabs: &s [*s]")
+	f.Add("slabs: [{name: a, device: \"/dev/\\x7f\\u0085\\n#\\t\\U0001F600 # \"}]\nlisten: {unix_group: '~'}\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		c, err := load(Default(), "f", []byte(text), nil)
+		c, from, err := merge(Default(), "f", []byte(text), nil)
 		if err != nil {
 			return
 		}
-		out, err := c.YAML()
-		if err != nil {
-			t.Fatalf("accepted, but cannot be written: %v", err)
-		}
-		if _, err := load(Default(), "f", out, nil); err != nil {
-			t.Fatalf("accepted, but not what it prints: %v\n%s", err, out)
+		for name, write := range map[string]func() ([]byte, error){
+			"YAML": c.YAML, "JSON": c.JSON, "annotated": func() ([]byte, error) { return c.Annotated(from) },
+		} {
+			out, err := write()
+			if err != nil {
+				t.Fatalf("accepted, but cannot be written as %s: %v", name, err)
+			}
+			again, err := load(Default(), "f", out, nil)
+			if err != nil {
+				t.Fatalf("accepted, but not what it prints as %s: %v\n%s", name, err, out)
+			}
+			if diff := cmp.Diff(c, again); diff != "" {
+				t.Fatalf("%s reads differently (-want +got):\n%s\n%s", name, diff, out)
+			}
 		}
 	})
 }

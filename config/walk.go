@@ -14,9 +14,11 @@ import (
 // and lines and returns plain values in which every scalar is text exactly as
 // it was written, so that no YAML reader's idea of `off` or `0660` survives.
 type walker struct {
+	file   string // for people
 	faults faults
-	lines  map[string]int
-	env    string // set while a variable's value is walked: its lines mean nothing
+	lines  map[string]int // of every path that the file names
+	given  Sources        // of every value that counts
+	env    string         // set while a variable's value is walked: its lines mean nothing
 	depth  int
 }
 
@@ -51,9 +53,14 @@ func (w *walker) value(n *yaml.Node, path string, t reflect.Type) (v any, ok boo
 	case reflect.Struct:
 		return w.section(n, path, t)
 	case reflect.Slice:
-		return w.list(n, path, t.Elem())
+		v, ok = w.list(n, path, t.Elem())
+	default:
+		v, ok = w.scalar(n, path, t)
 	}
-	return w.scalar(n, path, t)
+	if ok {
+		w.set(path, n.Line)
+	}
+	return v, ok
 }
 
 func (w *walker) section(n *yaml.Node, path string, t reflect.Type) (any, bool) {

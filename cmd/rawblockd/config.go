@@ -19,6 +19,12 @@ const defaultConfig = "/etc/rawblockd/rawblockd.yaml"
 // loadConfig reads the file at path. Without a path it is the default file, and
 // where that is missing the environment alone.
 func loadConfig(path string) (*config.Config, error) {
+	cfg, _, err := loadSources(path)
+	return cfg, err
+}
+
+// loadSources is loadConfig, and says where each value comes from.
+func loadSources(path string) (*config.Config, config.Sources, error) {
 	if path == "" {
 		_, err := os.Stat(defaultConfig)
 		switch {
@@ -27,34 +33,40 @@ func loadConfig(path string) (*config.Config, error) {
 		case errors.Is(err, fs.ErrNotExist):
 			return fromEnvironment()
 		default:
-			return nil, usageError{err}
+			return nil, nil, usageError{err}
 		}
 	}
-	cfg, err := config.Load(path)
+	cfg, from, err := config.LoadSources(path)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, nil, usageError{err}
 	}
-	return cfg, nil
+	return cfg, from, nil
 }
 
-func fromEnvironment() (*config.Config, error) {
-	cfg, err := config.Overlay(config.Default())
+func fromEnvironment() (*config.Config, config.Sources, error) {
+	cfg, from, err := config.OverlaySources(config.Default())
 	if err != nil {
 		sep := "; "
 		if strings.Contains(err.Error(), "\n") {
 			sep = "\n" // a line for each fault
 		}
-		return nil, usagef("%w%sthere is no %s: name a file with --config, set $RAWBLOCKD_SLABS, or try --dev DIR", err, sep, defaultConfig)
+		return nil, nil, usagef("%w%sthere is no %s: name a file with --config, set $RAWBLOCKD_SLABS, or try --dev DIR", err, sep, defaultConfig)
 	}
-	return cfg, nil
+	return cfg, from, nil
 }
 
 func (c *cli) configVerb() *cobra.Command {
 	cmd := &cobra.Command{Use: "config", Short: "Check or print a configuration"}
 	path := ""
-	check := &cobra.Command{Use: "check", Short: "Report every fault of a configuration", Args: cobra.NoArgs}
-	check.RunE = func(*cobra.Command, []string) error {
-		cfg, err := loadConfig(path)
+	cmd.PersistentFlags().StringVar(&path, "config", "", "configuration file (default "+defaultConfig+")")
+	cmd.AddCommand(c.configCheckVerb(&path), c.configPrintVerb(&path))
+	return cmd
+}
+
+func (c *cli) configCheckVerb(path *string) *cobra.Command {
+	cmd := &cobra.Command{Use: "check", Short: "Report every fault of a configuration", Args: cobra.NoArgs}
+	cmd.RunE = func(*cobra.Command, []string) error {
+		cfg, err := loadConfig(*path)
 		if err != nil {
 			return err
 		}
@@ -64,20 +76,33 @@ func (c *cli) configVerb() *cobra.Command {
 		_, err = fmt.Fprintf(c.stdout, "ok: %d slabs, %d namespaces\n", len(cfg.Slabs), len(cfg.Namespaces))
 		return err
 	}
-	show := &cobra.Command{Use: "print", Short: "Print the configuration in effect, defaults and environment included", Args: cobra.NoArgs}
-	show.RunE = func(*cobra.Command, []string) error {
-		cfg, err := loadConfig(path)
+	return cmd
+}
+
+func (c *cli) configPrintVerb(path *string) *cobra.Command {
+	asJSON := false
+	cmd := &cobra.Command{
+		Use: "print", Short: "Print the configuration in effect, defaults and environment included", Args: cobra.NoArgs,
+		Long: "Print the configuration in effect. The comment behind each value says where it comes from: default,\n" +
+			"FILE:LINE or $VARIABLE. What is printed, as YAML or as JSON, is a configuration file itself.",
+	}
+	cmd.RunE = func(*cobra.Command, []string) error {
+		cfg, from, err := loadSources(*path)
 		if err != nil {
 			return err
 		}
-		text, err := cfg.YAML()
+		var text []byte
+		if asJSON {
+			text, err = cfg.JSON()
+		} else {
+			text, err = cfg.Annotated(from)
+		}
 		if err != nil {
 			return err
 		}
 		_, err = c.stdout.Write(text)
 		return err
 	}
-	cmd.PersistentFlags().StringVar(&path, "config", "", "configuration file (default "+defaultConfig+")")
-	cmd.AddCommand(check, show)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print as JSON, without the sources")
 	return cmd
 }

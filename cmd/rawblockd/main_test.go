@@ -279,14 +279,6 @@ func TestConfigVerbs(t *testing.T) {
 	if got := ok(t, "config", "check", "--config", path); !strings.HasSuffix(got, "ok: 1 slabs, 1 namespaces\n") {
 		t.Errorf("check: got %q", got)
 	}
-	printed := ok(t, "config", "print", "--config", path)
-	again := filepath.Join(t.TempDir(), "again.yaml")
-	if err := os.WriteFile(again, []byte(printed), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if got := ok(t, "config", "print", "--config", again); got != printed {
-		t.Errorf("print of what print gave:\n%s\nwant\n%s", got, printed)
-	}
 }
 
 func TestSignals(t *testing.T) {
