@@ -23,11 +23,15 @@ const (
 	lockCondemn // an entry with bad bytes
 	lockSweep   // expiry of entries and leases
 	lockReport  // status, lists
-	lockOps     // how many there are
+	lockRenew
+	lockTouch
+	lockExplain
+	lockOps // how many there are
 )
 
 var lockNames = [lockOps]string{
 	"lookup", "load", "release", "store", "publish", "remove", "pin", "unpin", "commit", "condemn", "sweep", "report",
+	"renew", "touch", "explain",
 }
 
 // held is one holding of the pin lock.
