@@ -71,11 +71,15 @@ func (c *Client) Unpin(ctx context.Context, lease string, keys []string) (api.Un
 	return out, c.call(ctx, http.MethodPost, "/v1/batch/unpin", nil, in, &out)
 }
 
-// Leases lists the leases in force, of all namespaces.
-func (c *Client) Leases(ctx context.Context) ([]api.Lease, error) {
-	var out api.LeasesResponse
-	err := c.call(ctx, http.MethodGet, "/v1/leases", nil, nil, &out)
-	return out.Leases, err
+// Touch lets keys live for ttl from now on; 0: as long as the namespace says.
+func (c *Client) Touch(ctx context.Context, keys []string, ttl time.Duration) (api.TouchResponse, error) {
+	ms, err := ttlMS(ttl)
+	if err != nil {
+		return api.TouchResponse{}, fmt.Errorf("touch: %w", err)
+	}
+	in := api.TouchRequest{Batch: c.batch(ctx, keys), TTLMS: ms}
+	var out api.TouchResponse
+	return out, c.call(ctx, http.MethodPost, "/v1/batch/touch", nil, in, &out)
 }
 
 // Info says what the daemon is and which limits it has.
