@@ -36,6 +36,7 @@ type daemon struct {
 	srv       *server.Server
 	https     []*http.Server
 	fresh     fresh
+	timings   *timings
 	serving   sync.WaitGroup
 	broken    chan error // a listener failed; room for all
 
@@ -68,7 +69,7 @@ type device struct {
 
 func newDaemon(cfg *config.Config, log *slog.Logger, notifySocket string) *daemon {
 	return &daemon{
-		cfg: cfg, log: log, notify: notifySocket, broken: make(chan error, 3), metaFailed: make(chan struct{}),
+		cfg: cfg, log: log, timings: newTimings(), notify: notifySocket, broken: make(chan error, 3), metaFailed: make(chan struct{}),
 		probe: func() error { return probeMeta(cfg.Meta) }, probeEvery: probeEvery, stopWithin: stopWithin, ballastEvery: ballastEvery,
 	}
 }
@@ -110,13 +111,14 @@ func (d *daemon) answer() error {
 		Limits: server.Limits{
 			BatchKeys: l.BatchKeys, Payload: int64(l.Payload), StreamBytes: int64(l.StreamBytes), RequestDeadline: l.RequestDeadline,
 		},
-		Instance: hex.EncodeToString(id[:]), Version: readVersion().Version, Log: d.log, Engine: d.engineStats,
+		Instance: hex.EncodeToString(id[:]), Version: readVersion().Version, Slow: d.cfg.Log.Slow, Log: d.log, Engine: d.engineStats,
 	})
 	reg := d.srv.Registry()
 	for _, c := range []func() error{
 		func() error { return reg.Register(collectors.NewGoCollector()) },
 		func() error { return reg.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})) },
 		func() error { return reg.Register(&engineCollector{d}) },
+		func() error { return d.timings.register(reg) },
 	} {
 		if err := c(); err != nil {
 			return fmt.Errorf("register metrics: %w", err)

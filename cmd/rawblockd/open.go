@@ -61,7 +61,8 @@ func (d *daemon) openSlab(s config.Slab) error {
 		return fmt.Errorf("slab %q: %w", s.Name, err)
 	}
 	v := &device{name: s.Name, file: file}
-	v.engine = ioengine.NewPread(file, ioengine.PreadOptions{Workers: s.Workers, InflightBytes: int64(s.InflightBytes)})
+	name, _ := s.ResolveEngine()
+	v.engine = ioengine.NewPread(file, d.timings.observe(s.Name, name, ioengine.PreadOptions{Workers: s.Workers, InflightBytes: int64(s.InflightBytes)}))
 	d.mu.Lock()
 	d.devices = append(d.devices, v)
 	d.mu.Unlock()
