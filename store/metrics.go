@@ -92,6 +92,7 @@ func gauges() map[string]gauge {
 		{"namespace_used_bytes", "Bytes of slots a namespace uses.", []string{"namespace"}},
 		{"namespace_quota_bytes", "Bytes of slots a namespace may use; 0 is no limit.", []string{"namespace"}},
 		{"pinned_bytes", "Bytes of slots that leases protect.", []string{"namespace"}},
+		{"slot_wasted_bytes", "Bytes of slots beyond the payloads in them.", []string{"namespace"}},
 		{"pins", "Pins in force.", nil},
 		{"leases", "Leases in force.", nil},
 		{"slab_read_only", "1 while a slab refuses stores.", []string{"slab"}},
@@ -134,6 +135,7 @@ func (r *reporter) Collect(ch chan<- prometheus.Metric) {
 		put("namespace_used_bytes", float64(n.Used), n.Name)
 		put("namespace_quota_bytes", float64(n.Quota), n.Name)
 		put("pinned_bytes", float64(n.Pinned), n.Name)
+		put("slot_wasted_bytes", float64(n.Wasted), n.Name)
 	}
 	put("pins", float64(st.Pins))
 	put("leases", float64(st.Leases))

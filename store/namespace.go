@@ -23,8 +23,10 @@ type space struct {
 	// until the slots are free again, pinned what leases protect.
 	used   int64
 	pinned int64
-	// entries is the number of live ones.
+	// Of live entries: how many there are, and the bytes of their slots beyond
+	// those of their payloads.
 	entries int64
+	wasted  int64
 }
 
 // addSpace registers a namespace; only Open calls it, before anything runs.

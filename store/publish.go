@@ -168,7 +168,7 @@ func (st *Storing) admitLocked(it *storeItem, g *group, old slotLists, now int64
 		g.deletes = append(g.deletes, h)
 	}
 	s.x.insert(entry{it.digest, it.gen, it.sum, uint32(it.Len), st.expiry, st.ns.num}, it.ids)
-	st.ns.entries++
+	s.countLocked(it.ids[0], 1)
 	it.end(OK, nil)
 	return true
 }

@@ -147,6 +147,8 @@ func (r *recovery) space(name string) (*space, error) {
 }
 
 // insert adds an entry; of two rows of one key the higher generation wins.
+//
+// +checklocksignore: nothing else runs yet.
 func (r *recovery) insert(v *volume, sp *space, slots []uint32, row *meta.Row) {
 	x := r.s.x
 	ids := v.toIDs(slots)
@@ -158,12 +160,12 @@ func (r *recovery) insert(v *volume, sp *space, slots []uint32, row *meta.Row) {
 			r.lose(ids[0])
 			return
 		}
-		sp.entries--
+		r.s.countLocked(old, -1)
 		x.unlink(old, dying)
 		r.lose(old)
 	}
 	x.insert(e, ids)
-	sp.entries++
+	r.s.countLocked(ids[0], 1)
 }
 
 // lose notes an entry for deletion.
@@ -189,9 +191,8 @@ func (r *recovery) shared(v *volume, head uint32, slots []uint32, cause error) {
 		chain := x.chain(nil, h)
 		for _, c := range chain {
 			if wanted[c] {
-				sp := r.s.spaces[x.ns[h]]
-				sp.entries--
-				sp.used -= r.s.sizeLocked(h)
+				r.s.countLocked(h, -1)
+				r.s.spaces[x.ns[h]].used -= r.s.sizeLocked(h)
 				x.unlink(h, condemn)
 				r.condemn(v, h-v.base, v.toSlots(chain), "shares a slot with the entry at slot "+fmt.Sprint(head))
 				break

@@ -40,6 +40,7 @@ type NamespaceStatus struct {
 	Used    int64
 	Quota   int64 // 0: no limit of its own
 	Pinned  int64
+	Wasted  int64 // beyond the payloads
 	// Configured is false for one that only rows know: kept, not served.
 	Configured bool
 }
@@ -50,7 +51,7 @@ func (s *Store) Status() StatusReport {
 	h := s.lock(lockReport)
 	r.Entries, r.Leases, r.Pins = s.x.live, len(s.leases.byID), s.pins
 	for _, sp := range s.spaces {
-		r.Namespaces = append(r.Namespaces, NamespaceStatus{sp.name, sp.entries, sp.used, sp.quota, sp.pinned, sp.configured})
+		r.Namespaces = append(r.Namespaces, NamespaceStatus{sp.name, sp.entries, sp.used, sp.quota, sp.pinned, sp.wasted, sp.configured})
 	}
 	s.unlock(h)
 	sort.Slice(r.Namespaces, func(i, j int) bool { return r.Namespaces[i].Name < r.Namespaces[j].Name })

@@ -225,13 +225,14 @@ func (r *rig) checkStates() {
 func (r *rig) checkAccountsLocked() {
 	r.t.Helper()
 	x := r.s.x
-	used, pinned, entries := map[uint16]int64{}, map[uint16]int64{}, map[uint16]int64{}
+	used, pinned, entries, wasted := map[uint16]int64{}, map[uint16]int64{}, map[uint16]int64{}, map[uint16]int64{}
 	for h := range x.life {
 		h := id(h)
 		switch x.life[h] {
 		case live:
 			entries[x.ns[h]]++
 			used[x.ns[h]] += r.s.sizeLocked(h)
+			wasted[x.ns[h]] += r.s.sizeLocked(h) - int64(x.length[h])
 			if x.pins[h] > 0 {
 				pinned[x.ns[h]] += r.s.sizeLocked(h)
 			}
@@ -240,9 +241,9 @@ func (r *rig) checkAccountsLocked() {
 		}
 	}
 	for _, sp := range r.s.spaces {
-		if sp.used != used[sp.num] || sp.pinned != pinned[sp.num] || sp.entries != entries[sp.num] {
-			r.t.Errorf("namespace %q: used %d, pinned %d, entries %d; the index has %d, %d, %d",
-				sp.name, sp.used, sp.pinned, sp.entries, used[sp.num], pinned[sp.num], entries[sp.num])
+		if sp.used != used[sp.num] || sp.pinned != pinned[sp.num] || sp.entries != entries[sp.num] || sp.wasted != wasted[sp.num] {
+			r.t.Errorf("namespace %q: used %d, pinned %d, entries %d, wasted %d; the index has %d, %d, %d, %d",
+				sp.name, sp.used, sp.pinned, sp.entries, sp.wasted, used[sp.num], pinned[sp.num], entries[sp.num], wasted[sp.num])
 		}
 	}
 }

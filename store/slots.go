@@ -102,6 +102,15 @@ func (s *Store) dropPinsLocked(h id) {
 	s.spaces[s.x.ns[h]].pinned -= s.sizeLocked(h)
 }
 
+// countLocked adds the live entry at h to what its namespace holds, or with −1
+// takes it off.
+// +checklocks:s.mu
+func (s *Store) countLocked(h id, n int64) {
+	sp := s.spaces[s.x.ns[h]]
+	sp.entries += n
+	sp.wasted += n * (s.sizeLocked(h) - int64(s.x.length[h]))
+}
+
 // unlinkLocked takes an entry out of the index for deletion and collects its
 // slots.
 // +checklocks:s.mu
@@ -114,7 +123,7 @@ func (s *Store) unlinkLocked(h id, l slotLists) {
 // +checklocks:s.mu
 func (s *Store) detachLocked(h id, to life) {
 	s.dropPinsLocked(h)
-	s.spaces[s.x.ns[h]].entries--
+	s.countLocked(h, -1)
 	s.x.unlink(h, to)
 }
 
