@@ -24,12 +24,17 @@ func (s *Server) readBody(x *exchange, r *http.Request) ([]byte, error) {
 	if err := newQuery(r).end(); err != nil {
 		return nil, err
 	}
+	return s.readWhole(x, r, 0)
+}
+
+// readWhole reads a body, within ms milliseconds if that is not 0.
+func (s *Server) readWhole(x *exchange, r *http.Request, ms int64) ([]byte, error) {
 	limit := api.MaxJSONBody(s.o.Limits.BatchKeys)
 	tooLarge := api.NewProblem(http.StatusRequestEntityTooLarge, api.CodeBodyTooLarge, "", "at most %d bytes; send several requests", limit)
 	if r.ContentLength > limit {
 		return nil, tooLarge
 	}
-	_, cancel := s.within(x, r, 0)
+	_, cancel := s.within(x, r, ms)
 	defer cancel()
 	// What is declared is believed only as far as it has arrived.
 	buf := make([]byte, 0, min(max(r.ContentLength+1, 512), piece))
@@ -67,16 +72,21 @@ func call[R named](s *Server, x *exchange, r *http.Request, decode func([]byte, 
 	if req, err = decode(b, s.o.Limits.BatchKeys); err != nil {
 		return req, nil, err
 	}
-	if err := x.reach(req.In()); err != nil {
-		return req, nil, err
-	}
-	x.about.setKeys(req.Count())
-	st, err := s.ready()
+	st, err := s.admit(x, req)
 	return req, st, err
 }
 
+// admit returns the store for a request that is well-formed.
+func (s *Server) admit(x *exchange, req named) (*store.Store, error) {
+	if err := x.reach(req.In()); err != nil {
+		return nil, err
+	}
+	x.about.setKeys(req.Count())
+	return s.ready()
+}
+
 func (s *Server) batchLookup(x *exchange, r *http.Request) error {
-	req, st, err := call(s, x, r, api.DecodeLookup)
+	req, st, err := s.lookupRequest(x, r)
 	if err != nil {
 		return err
 	}
@@ -92,6 +102,9 @@ func (s *Server) batchLookup(x *exchange, r *http.Request) error {
 	if err != nil {
 		giveBack(st, found.Lease)
 		return err
+	}
+	if prefers(r, api.MediaOctets, api.MediaJSON) {
+		return x.bits(found)
 	}
 	res := api.LookupResponse{Results: make([]api.KeyResult, len(found.Results)), Hits: found.Hits, PrefixHits: found.PrefixHits, Lease: leaseView(found.Lease)}
 	for i, k := range found.Results {
@@ -171,42 +184,4 @@ func giveBack(st *store.Store, l *store.Lease) {
 	if l != nil {
 		_, _, _ = st.Unpin(context.Background(), l.Namespace, l.ID, nil)
 	}
-}
-
-// leases lists leases in force, of one namespace or of all.
-func (s *Server) leases(x *exchange, r *http.Request) error {
-	q := newQuery(r)
-	ns := q.text("namespace")
-	if err := q.end(); err != nil {
-		return err
-	}
-	st, err := s.ready()
-	if err != nil {
-		return err
-	}
-	res := api.LeasesResponse{Leases: []api.Lease{}}
-	for _, l := range st.Leases(ns) {
-		if !x.sees(l.Namespace) {
-			continue
-		}
-		res.Leases = append(res.Leases, *leaseView(&l))
-	}
-	return x.json(res)
-}
-
-// lease describes one lease.
-func (s *Server) lease(x *exchange, r *http.Request) error {
-	if err := newQuery(r).end(); err != nil {
-		return err
-	}
-	st, err := s.ready()
-	if err != nil {
-		return err
-	}
-	for _, l := range st.Leases("") {
-		if l.ID == r.PathValue("id") && x.sees(l.Namespace) {
-			return x.json(leaseView(&l))
-		}
-	}
-	return api.NewProblem(http.StatusNotFound, api.CodeUnknownLease, "lease", "%q has ended or never was", r.PathValue("id"))
 }

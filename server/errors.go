@@ -33,10 +33,21 @@ func (s *Server) finish(x *exchange, r *http.Request, err error) {
 		s.o.Log.Warn("client cut off: its body came too slowly", "method", r.Method, "route", routeLabel(r), "remote", remote(r),
 			"bytes_received", x.body.got.Load(), "after", time.Since(x.began))
 	}
-	if p.Status >= http.StatusInternalServerError && p.Status != http.StatusInsufficientStorage {
+	if p.Status >= http.StatusInternalServerError && !expected(p) {
 		s.o.Log.Warn("request failed", "method", r.Method, "route", r.Pattern, "code", p.Code, "err", err)
 	}
 	s.refuse(x, p)
+}
+
+// expected tells whether a problem with a code from 500 on says nothing of how
+// the daemon is: there is no room, or a lease was asked for where there is
+// nothing to stage.
+func expected(p *api.Problem) bool {
+	switch p.Code {
+	case string(api.StatusMissing), string(api.StatusExpired), api.CodeNoSegment:
+		return true
+	}
+	return p.Status == http.StatusInsufficientStorage
 }
 
 // refuse sends a problem. Before that it reads what is left of the body, unless

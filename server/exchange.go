@@ -40,8 +40,10 @@ type exchange struct {
 }
 
 func newExchange(w http.ResponseWriter, r *http.Request, pace Pace) *exchange {
-	x := &exchange{ResponseWriter: w, rc: http.NewResponseController(w), pace: pace, began: time.Now(),
-		method: clip(r.Method), r: r, trace: store.NewTrace()}
+	x := &exchange{
+		ResponseWriter: w, rc: http.NewResponseController(w), pace: pace, began: time.Now(),
+		method: clip(r.Method), r: r, trace: store.NewTrace(),
+	}
 	x.body.x, x.body.r, x.body.waits = x, r.Body, r.Header.Get("Expect") != "" && r.ContentLength != 0
 	r.Body = &x.body
 	return x

@@ -75,6 +75,26 @@ func (q *query) number(name string, low, high int64) int64 {
 	return n
 }
 
+// seconds reads a span that may have a fraction; absent is zero.
+func (q *query) seconds(name string) time.Duration {
+	s := q.text(name)
+	if s == "" {
+		return 0
+	}
+	v, err := strconv.ParseFloat(s, 64)
+	if err != nil || !(v >= 0 && v <= api.MaxMillis/1000) { // NaN is neither
+		q.fail(name, "want seconds from 0 to %d", api.MaxMillis/1000)
+		return 0
+	}
+	return time.Duration(v * float64(time.Second))
+}
+
+// given tells whether a parameter is there, though it be empty.
+func (q *query) given(name string) bool {
+	_, ok := q.values[name]
+	return ok
+}
+
 func (q *query) end() error {
 	if q.err == nil && len(q.values) > 0 {
 		names := make([]string, 0, len(q.values))

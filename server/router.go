@@ -25,23 +25,14 @@ type router struct {
 type route struct {
 	pattern string
 	segs    []string
-	serve   func(x *exchange, r *http.Request)
+	methods methods
 }
 
-// handle registers the methods of a path. A method that it does not take is a
-// problem like any.
+// handle registers the methods of a path. Where two patterns fit a path, the one
+// registered first gets the methods that it takes, and the other the rest: a
+// clear is a POST to what is for all other methods the key "clear".
 func (t *router) handle(pattern string, m methods) {
-	allow := strings.Join(slices.Sorted(maps.Keys(m)), ", ")
-	t.routes = append(t.routes, route{pattern, strings.Split(pattern[1:], "/"), func(x *exchange, r *http.Request) {
-		h := m[r.Method]
-		if h == nil {
-			x.Header().Set("Allow", allow)
-			h = func(*exchange, *http.Request) error {
-				return api.NewProblem(http.StatusMethodNotAllowed, api.CodeMethod, "", "%s; it takes %s", clip(r.Method), allow)
-			}
-		}
-		t.s.finish(x, r, h(x, r))
-	}})
+	t.routes = append(t.routes, route{pattern, strings.Split(pattern[1:], "/"), m})
 }
 
 // sentPath is a request's path as it was sent. EscapedPath is not, where the
@@ -55,15 +46,21 @@ func sentPath(u *url.URL) string {
 }
 
 // find looks for the route of a path that api.CheckPath has passed, and
-// decodes its segments.
-func (t *router) find(path string) (*route, []string) {
-	segs := segments(path)
+// decodes its segments. A route of the path that does not take the method comes
+// without a handler and with the methods that the path takes.
+func (t *router) find(method, path string) (rt *route, h handler, allow, segs []string) {
+	segs = segments(path)
 	for i := range t.routes {
-		if rt := &t.routes[i]; len(rt.segs) == len(segs) && rt.matches(segs) {
-			return rt, segs
+		if one := &t.routes[i]; len(one.segs) == len(segs) && one.matches(segs) {
+			rt, h = one, one.methods[method]
+			if h != nil {
+				return rt, h, nil, segs
+			}
+			allow = slices.AppendSeq(allow, maps.Keys(one.methods))
 		}
 	}
-	return nil, segs
+	slices.Sort(allow)
+	return rt, nil, allow, segs
 }
 
 func segments(path string) []string {
@@ -86,21 +83,27 @@ func (rt *route) matches(segs []string) bool {
 
 // ServeHTTP implements http.Handler.
 func (t *router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	path := sentPath(r.URL)
-	rt, segs := t.find(path)
+	x, path := w.(*exchange), sentPath(r.URL)
+	rt, h, allow, segs := t.find(r.Method, path)
 	if rt == nil {
 		r.Pattern = "/"
-		t.s.finish(w.(*exchange), r, t.unknown(path, segs))
+		t.s.finish(x, r, t.unknown(path, segs))
 		return
 	}
 	r.Pattern = rt.pattern
-	w.(*exchange).about.setRoute(rt.pattern)
+	x.about.setRoute(rt.pattern)
+	if h == nil {
+		all := strings.Join(allow, ", ")
+		x.Header().Set("Allow", all)
+		t.s.finish(x, r, api.NewProblem(http.StatusMethodNotAllowed, api.CodeMethod, "", "%s; it takes %s", clip(r.Method), all))
+		return
+	}
 	for i, name := range rt.segs {
 		if name[0] == '{' {
 			r.SetPathValue(name[1:len(name)-1], segs[i])
 		}
 	}
-	rt.serve(w.(*exchange), r)
+	t.s.finish(x, r, h(x, r))
 }
 
 // unknown is the problem of a path that no route has. A slash in a key that was

@@ -17,6 +17,7 @@ type methods map[string]handler
 func (s *Server) DataHandler(kind Kind) http.Handler {
 	t := &router{s: s}
 	t.handle("/v1/kv/{namespace}", methods{"GET": s.list})
+	t.handle("/v1/kv/{namespace}/{key}/leases", methods{"POST": s.stage})
 	t.handle("/v1/kv/{namespace}/{key}", methods{"GET": s.get, "HEAD": s.head, "PUT": s.put, "DELETE": s.remove})
 	t.handle("/v1/batch/lookup", methods{"POST": s.batchLookup})
 	t.handle("/v1/batch/load", methods{"POST": s.batchLoad})
@@ -26,6 +27,8 @@ func (s *Server) DataHandler(kind Kind) http.Handler {
 	t.handle("/v1/batch/unpin", methods{"POST": s.batchUnpin})
 	t.handle("/v1/leases", methods{"GET": s.leases})
 	t.handle("/v1/leases/{id}", methods{"GET": s.lease})
+	t.handle("/v1/leases/{id}/renew", methods{"POST": s.renewLease})
+	t.handle("/v1/leases/{id}/release", methods{"POST": s.releaseLease})
 	t.handle("/v1/info", methods{"GET": s.info})
 	s.health(t)
 	if kind == Unix {
