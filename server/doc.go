@@ -16,6 +16,11 @@
 // error can only end the connection, without the end of the body, so that a
 // client never takes a part for the whole.
 //
+// Before the router a request is also given its rights (access): by its bearer
+// token over TCP, as all there are where no tokens are set, and by the mode of
+// the unix socket there. What a sender may not see is answered exactly as what
+// does not exist; handlers ask reach, sees and administers before the store.
+//
 // Payloads go from the connection into the store's buffers and back in pieces
 // of up to 1 MiB; nothing is copied in between. A client that sends or takes a
 // piece too slowly is cut off, and that is logged, because it holds memory of the

@@ -14,7 +14,9 @@ type handler func(x *exchange, r *http.Request) error
 type methods map[string]handler
 
 // DataHandler returns the handler of a data listener.
-func (s *Server) DataHandler(kind Kind) http.Handler {
+func (s *Server) DataHandler(kind Kind) http.Handler { return s.wrap(kind, s.dataRoutes(kind)) }
+
+func (s *Server) dataRoutes(kind Kind) *router {
 	t := &router{s: s}
 	t.handle("/v1/kv/{namespace}", methods{"GET": s.list})
 	t.handle("/v1/kv/{namespace}/{key}/leases", methods{"POST": s.stage})
@@ -34,11 +36,13 @@ func (s *Server) DataHandler(kind Kind) http.Handler {
 	if kind == Unix {
 		s.reports(t)
 	}
-	return s.wrap(kind, t)
+	return t
 }
 
 // AdminHandler returns the handler of the admin listener, which is TCP.
-func (s *Server) AdminHandler() http.Handler {
+func (s *Server) AdminHandler() http.Handler { return s.wrap(adminKind, s.adminRoutes()) }
+
+func (s *Server) adminRoutes() *router {
 	t := &router{s: s}
 	s.health(t)
 	s.reports(t)
@@ -46,7 +50,7 @@ func (s *Server) AdminHandler() http.Handler {
 	t.handle("/metrics", methods{"GET": plain(s.metricsHandler())})
 	t.handle("/debug/pprof", methods{"GET": plain(http.HandlerFunc(pprof.Index))})
 	t.handle("/debug/pprof/{profile}", methods{"GET": plain(http.HandlerFunc(profile))})
-	return s.wrap(TCP, t)
+	return t
 }
 
 func (s *Server) health(t *router) {
@@ -54,10 +58,12 @@ func (s *Server) health(t *router) {
 	t.handle("/readyz", methods{"GET": s.readyz, "HEAD": s.readyz})
 }
 
+// reports are about all tenants, so they are for administrators wherever they
+// are asked for.
 func (s *Server) reports(t *router) {
-	t.handle("/v1/status", methods{"GET": s.status})
-	t.handle("/v1/slabs", methods{"GET": s.slabs})
-	t.handle("/v1/requests", methods{"GET": s.inFlight})
+	t.handle("/v1/status", methods{"GET": admins(s.status)})
+	t.handle("/v1/slabs", methods{"GET": admins(s.slabs)})
+	t.handle("/v1/requests", methods{"GET": admins(s.inFlight)})
 }
 
 // profile serves one profile of net/http/pprof, whose own routes sit on the

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rawblockd/rawblockd/api"
 	"github.com/rawblockd/rawblockd/store"
+	"github.com/rawblockd/rawblockd/tokens"
 )
 
 // Limits bound what one request may ask for.
@@ -62,6 +63,7 @@ type Kind uint8
 const (
 	Unix Kind = iota
 	TCP
+	adminKind // TCP, for administrators
 )
 
 // Server is the HTTP side of the daemon.
@@ -79,7 +81,8 @@ type Server struct {
 
 	registered atomic.Bool // the store's metrics are in the registry
 	stopping   atomic.Bool
-	failed     atomic.Pointer[string] // why the metadata is out of service; nil while it is not
+	tokens     atomic.Pointer[tokens.Set] // nil: none are needed
+	failed     atomic.Pointer[string]     // why the metadata is out of service; nil while it is not
 }
 
 // New makes a server that is not ready yet.

@@ -19,7 +19,6 @@ func (s *Server) wrap(kind Kind, h http.Handler) http.Handler {
 		beginServing(r)
 		w.Header().Set(api.HeaderInstance, s.o.Instance)
 		x := newExchange(w, r, s.o.Pace)
-		x.access = access{everything: true, admin: true}
 		s.metrics.inFlight.Inc()
 		s.requests.add(x)
 		defer func() {
@@ -39,7 +38,11 @@ func (s *Server) wrap(kind Kind, h http.Handler) http.Handler {
 				panic(http.ErrAbortHandler)
 			}
 		}()
-		if err := s.guard(kind, r); err != nil {
+		err := s.guard(kind, r)
+		if err == nil {
+			err = s.authenticate(kind, x, r)
+		}
+		if err != nil {
 			s.finish(x, r, err)
 			return
 		}
