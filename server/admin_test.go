@@ -5,6 +5,7 @@ package server
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -27,7 +28,11 @@ func TestNotReady(t *testing.T) {
 	post(t, c, "/v1/batch/lookup", `{"namespace":"default","keys":["a"]}`, nil).want(t, 503, "not_ready", "")
 	storeFrames(t, c, "namespace=default", frames("a", []byte("x"))).want(t, 503, "not_ready", "")
 	do(t, admin, "GET", "/healthz", nil).ok(t)
-	do(t, c, "GET", "/v1/info", nil).ok(t)
+	var info api.Info
+	must(t, json.Unmarshal(do(t, c, "GET", "/v1/info", nil).ok(t).body, &info))
+	if info.Alignments.Block != 4096 { // whatever the slabs turn out to be, that does
+		t.Errorf("got %+v", info)
+	}
 	a := do(t, admin, "GET", "/readyz", nil)
 	var ready api.Ready
 	must(t, json.Unmarshal(a.body, &ready))
@@ -143,6 +148,12 @@ func TestAdmin(t *testing.T) {
 	do(t, admin, "GET", "/v1/kv/default/a", nil).want(t, 404, "not_found", "path") // no data on the admin listener
 	var info api.Info
 	must(t, json.Unmarshal(do(t, c, "GET", "/v1/info", nil).ok(t).body, &info))
+	if want := (api.Alignments{Block: 512, Piece: 1 << 20}); info.Alignments != want {
+		t.Errorf("alignments: got %+v, want %+v", info.Alignments, want)
+	}
+	if !slices.IsSorted(info.Features) || !slices.Contains(info.Features, "compact_lookup") {
+		t.Errorf("features: got %v", info.Features)
+	}
 	if info.API != "v1" || info.Instance != testInstance || info.LargestPayload != 8<<20 || info.Limits.BatchKeys != 100 || len(info.Namespaces) != 2 {
 		t.Errorf("got %+v", info)
 	}

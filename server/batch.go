@@ -122,6 +122,9 @@ func (s *Server) batchRemove(x *exchange, r *http.Request) error {
 	ctx, cancel := s.within(x, r, req.DeadlineMS)
 	defer cancel()
 	removed, err := st.Remove(ctx, req.Namespace, req.Keys, req.Force)
+	if req.Force {
+		s.audit(x, r, "forced remove", err, "namespace", req.Namespace, "keys", len(req.Keys), "removed", removed.Removed)
+	}
 	if err != nil {
 		return err
 	}

@@ -187,6 +187,9 @@ func (s *Server) remove(x *exchange, r *http.Request) error {
 	}
 	defer o.done()
 	removed, err := o.st.Remove(o.ctx, o.namespace, []string{o.key}, force)
+	if force {
+		s.audit(x, r, "forced remove", err, "namespace", o.namespace, "keys", 1, "removed", removed.Removed)
+	}
 	if err != nil {
 		return err
 	}

@@ -214,6 +214,12 @@ func (l *logLines) String() string {
 	return l.text.String()
 }
 
+func (l *logLines) reset() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text.Reset()
+}
+
 // take is for rigOptions.
 func (l *logLines) take(o *rigOptions) {
 	o.log = slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelWarn}))

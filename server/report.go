@@ -34,16 +34,33 @@ func (s *Server) info(x *exchange, r *http.Request) error {
 	}
 	info := api.Info{
 		API: api.Version, Version: s.o.Version, Instance: s.o.Instance,
-		Features: []string{"frames", "leases", "overwrite", "pins", "prefix_lookup", "ttl"},
+		Features: []string{
+			"clear", "compact_lookup", "drain", "events", "explain", "frames", "leases", "namespaces",
+			"overwrite", "pins", "prefix_lookup", "touch", "ttl",
+		},
 		Limits: api.InfoLimits{
 			BatchKeys: s.o.Limits.BatchKeys, KeyBytes: api.MaxKeyBytes, Payload: s.o.Limits.Payload,
 			StreamBytes: s.o.Limits.StreamBytes, RequestDeadlineMS: s.o.Limits.RequestDeadline.Milliseconds(), ListLimit: listMax,
 		},
-		Alignments:     api.Alignments{Block: page, Piece: piece},
+		Alignments:     api.Alignments{Block: s.block(), Piece: piece},
 		LargestPayload: s.o.Limits.Payload,
 		Namespaces:     s.configured(x),
 	}
 	return x.json(info)
+}
+
+// block is the length, in bytes, of which a transfer of the slabs is a multiple:
+// the largest there is. Before a slab is open it is what all of them can do.
+func (s *Server) block() int {
+	most, st := 0, s.store.Load()
+	if st != nil && s.o.Engine != nil {
+		for _, v := range st.Status().Slabs {
+			if e := s.o.Engine(v.Name); e != nil {
+				most = max(most, e.Block)
+			}
+		}
+	}
+	return cmp.Or(most, page)
 }
 
 // status reports the whole. It works while recovery runs, with what there is.

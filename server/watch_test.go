@@ -3,8 +3,10 @@
 package server
 
 import (
+	"errors"
 	"net"
 	"sync"
+	"syscall"
 )
 
 // watcher counts the bytes that connections write, by the size of the write.
@@ -63,4 +65,11 @@ func (c *watchedConn) Write(p []byte) (int, error) {
 		c.w.small += int64(n)
 	}
 	return n, err
+}
+
+func (c *watchedConn) SyscallConn() (syscall.RawConn, error) {
+	if under, ok := c.Conn.(syscall.Conn); ok {
+		return under.SyscallConn()
+	}
+	return nil, errors.ErrUnsupported
 }
