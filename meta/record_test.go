@@ -17,19 +17,22 @@ import (
 
 // goldenNamespace and goldenSlab freeze the formats: a change of these bytes is a
 // new record version.
-func goldenNamespace() (NamespaceRecord, []byte, string) {
-	return NamespaceRecord{
+func goldenNamespace() (r NamespaceRecord, crc []byte, text string) {
+	r = NamespaceRecord{
 		Slabs: []string{"fast0", "s"}, Quota: 0x0102030405060708, TTL: time.Second, Fingerprint: "llama-70b/fp8",
 		Seed: 0x1112131415161718,
-	}, []byte{0xc8, 0x95, 0xa7, 0x06}, "01 00 0000 00000000 00000000 00000000" +
+	}
+	text = "01 00 0000 00000000 00000000 00000000" +
 		"0807060504030201 00ca9a3b00000000 1817161514131211 0d00 0200" +
 		"6c6c616d612d3730622f667038 0500 6661737430 0100 73"
+	return r, []byte{0xc8, 0x95, 0xa7, 0x06}, text
 }
 
-func goldenSlab() (SlabRecord, []byte, string) {
-	return SlabRecord{Name: "fast0", Device: "/dev/x", SlotSize: 2 << 20, Slots: 0x01020304},
-		[]byte{0xcb, 0x5d, 0xc4, 0xb2}, "01 00 0000 00000000 00000000 00000000" +
-			"0000200000000000 04030201 0500 0600 6661737430 2f6465762f78"
+func goldenSlab() (r SlabRecord, crc []byte, text string) {
+	r = SlabRecord{Name: "fast0", Device: "/dev/x", SlotSize: 2 << 20, Slots: 0x01020304}
+	text = "01 00 0000 00000000 00000000 00000000" +
+		"0000200000000000 04030201 0500 0600 6661737430 2f6465762f78"
+	return r, []byte{0xcb, 0x5d, 0xc4, 0xb2}, text
 }
 
 func TestRecordGolden(t *testing.T) {

@@ -111,6 +111,14 @@ func (st *Storing) claimLocked(it *storeItem, c *claim, now int64) {
 		it.follow = other
 		return
 	}
+	switch {
+	case st.ns.gone:
+		it.end(Unavailable, fmt.Errorf("%w %q: it was deleted meanwhile", ErrNamespace, st.ns.name))
+		return
+	case len(it.order) == 0:
+		it.end(Unavailable, fmt.Errorf("none of the slabs of namespace %q is configured", st.ns.name))
+		return
+	}
 	if !st.chargeLocked(it, s.volumes[it.order[0]].slotBytes(it.Len)) {
 		return
 	}
@@ -123,8 +131,8 @@ func (st *Storing) claimLocked(it *storeItem, c *claim, now int64) {
 // +checklocks:st.s.mu
 func (st *Storing) chargeLocked(it *storeItem, bytes int64) bool {
 	more := bytes - it.slotBytes
-	if st.ns.quota > 0 && more > 0 && st.ns.used+more > st.ns.quota {
-		it.end(OverQuota, fmt.Errorf("namespace %q uses %d of %d bytes of slots, the payload needs %d", st.ns.name, st.ns.used-it.slotBytes, st.ns.quota, bytes))
+	if quota := st.ns.settings().quota; quota > 0 && more > 0 && st.ns.used+more > quota {
+		it.end(OverQuota, fmt.Errorf("namespace %q uses %d of %d bytes of slots, the payload needs %d", st.ns.name, st.ns.used-it.slotBytes, quota, bytes))
 		return false
 	}
 	st.ns.used += more

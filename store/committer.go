@@ -30,6 +30,7 @@ type group struct {
 	sets    []setRow
 	deletes []id     // heads of unlinked entries, whose slots may be freed
 	bad     []badRow // slots to put out of use
+	names   []nameRow
 }
 
 // setRow publishes the entry at head.
@@ -248,6 +249,13 @@ func (c *committer) fill(b *meta.Batch, g *group) {
 	for _, r := range g.sets {
 		inc, slot := c.s.rowKey(r.head)
 		b.Set(inc, slot, r.row)
+	}
+	for _, n := range g.names {
+		if n.rec == nil {
+			b.DeleteNamespace(n.name)
+			continue
+		}
+		b.SetNamespace(n.name, n.rec)
 	}
 }
 

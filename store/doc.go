@@ -17,6 +17,13 @@
 // asserts a state waits until the change that made it true is durable. In
 // relaxed mode answers do not wait, the reuse of slots does.
 //
+// # Namespaces
+//
+// Namespaces are seeded by the configuration file and made, changed, deleted and
+// cleared at run time. Their settings are records in the metadata store; in RAM
+// they are immutable, and a change replaces them once it is durable. The table of
+// names is copied to be changed, so that requests find a namespace without a lock.
+//
 // # Concurrency
 //
 // Everything of Store may be called concurrently. Loading and Storing belong to
@@ -30,6 +37,8 @@
 // blocking channel operation or a payload-sized allocation.
 //
 //	Store.gate
+//	Store.changing (a turnstile: one change of namespaces at a time)
+//	Store.clears (a turnstile: one clear at a time)
 //	committer.settling
 //	    Store.mu (the pin lock)
 //	        committer.mu
@@ -39,6 +48,7 @@
 // # Errors
 //
 // What concerns one key is that key's Status. What concerns the whole request is
-// an error: ErrNamespace, ErrNoLease, ErrCursor, ErrClosed. Once the metadata
+// an error: ErrNamespace, ErrNoLease, ErrCursor, ErrClosed. Changes of namespaces
+// know ErrNotEmpty, ErrFromConfig, ErrFingerprint and *SettingError. Once the metadata
 // store has failed, changes answer Unavailable and loads go on.
 package store

@@ -22,7 +22,7 @@ func (r *rig) where(key string) (off, length int64) {
 	r.t.Helper()
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
-	h, ok := r.s.x.find(r.s.hash.of(r.s.byName[ns].salt, key))
+	h, ok := r.s.x.find(r.s.hash.of(r.s.named(ns).salt, key))
 	if !ok {
 		r.t.Fatalf("%q is not stored", key)
 	}

@@ -26,12 +26,14 @@ const (
 	lockRenew
 	lockTouch
 	lockExplain
+	lockSettings // namespaces made, changed and deleted
+	lockClear
 	lockOps // how many there are
 )
 
 var lockNames = [lockOps]string{
 	"lookup", "load", "release", "store", "publish", "remove", "pin", "unpin", "commit", "condemn", "sweep", "report",
-	"renew", "touch", "explain",
+	"renew", "touch", "explain", "settings", "clear",
 }
 
 // held is one holding of the pin lock.

@@ -4,73 +4,114 @@ package store
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
-	"time"
+	"sync/atomic"
 )
 
-// space is a namespace at run time.
+// space is a namespace at run time. Name, number and salt are for life, the
+// settings are replaced as a whole.
 type space struct {
-	name       string
-	num        uint16
-	configured bool // false: known from rows only; not reachable until it is configured
-	volumes    []int
-	quota      int64
-	ttl        time.Duration
-	salt       digest // keeps equal keys of two namespaces apart
+	name string
+	num  uint16 // the namespace in the index; a later one may have it when this is gone
+	salt digest // keeps equal keys of two namespaces apart
+	set  atomic.Pointer[settings]
 
-	// Bytes of slots, guarded by the pin lock: used counts from reservation
-	// until the slots are free again, pinned what leases protect.
+	// waits: an answer about this namespace waits for a sync, because a slab in
+	// sync mode is or was one of its slabs, or has held an entry of it since Open.
+	// It never goes back: entries stay where they are when the slabs are changed,
+	// and so does what was answered about them.
+	waits atomic.Bool
+
+	// Guarded by the pin lock. Bytes of slots: used counts from reservation until
+	// the slots are free again, pinned is what leases protect.
 	used   int64
 	pinned int64
 	// Of live entries: how many there are, and the bytes of their slots beyond
 	// those of their payloads.
 	entries int64
 	wasted  int64
+	// gone: deleted; nothing may be charged to it any more.
+	gone bool
 }
 
-// addSpace registers a namespace; only Open calls it, before anything runs.
-func (s *Store) addSpace(n Namespace, configured bool) (*space, error) {
-	if len(s.spaces) > math.MaxUint16 {
-		return nil, fmt.Errorf("more than %d namespaces", math.MaxUint16)
-	}
-	if err := CheckKey(n.Name); err != nil {
-		return nil, fmt.Errorf("namespace name %q: %w", n.Name, err)
-	}
-	if s.byName[n.Name] != nil {
-		return nil, fmt.Errorf("namespace %q is named twice", n.Name)
-	}
-	sp := &space{
-		name: n.Name, num: uint16(len(s.spaces)), configured: configured, quota: n.Quota, ttl: n.TTL,
-		salt: digest{rand.Uint64(), rand.Uint64()},
-	}
-	for i, v := range s.volumes {
-		if len(n.Slabs) == 0 {
-			sp.volumes = append(sp.volumes, i)
-			continue
-		}
-		for _, name := range n.Slabs {
-			if name == v.slab.Name() {
-				sp.volumes = append(sp.volumes, i)
-			}
+// settings returns those in force.
+func (sp *space) settings() *settings { return sp.set.Load() }
+
+// use puts settings in force.
+func (s *Store) use(sp *space, set *settings) {
+	for _, v := range set.volumes {
+		if !s.volumes[v].relaxed {
+			sp.waits.Store(true)
 		}
 	}
-	if len(n.Slabs) > 0 && len(sp.volumes) != len(n.Slabs) {
-		return nil, fmt.Errorf("namespace %q: of its slabs %q only %d are open", n.Name, n.Slabs, len(sp.volumes))
-	}
-	s.spaces = append(s.spaces, sp)
-	s.byName[n.Name] = sp
-	return sp, nil
+	sp.set.Store(set)
 }
 
-// space finds a configured namespace.
+// holds notes that the namespace has an entry on v.
+func (sp *space) holds(v *volume) {
+	if !v.relaxed && !sp.waits.Load() {
+		sp.waits.Store(true)
+	}
+}
+
+// named returns the namespace of a name, served or not, or nil.
+func (s *Store) named(name string) *space { return (*s.names.Load())[name] }
+
+// space finds a namespace that is served.
 func (s *Store) space(name string) (*space, error) {
-	sp := s.byName[name]
-	if sp == nil || !sp.configured {
+	sp := s.named(name)
+	if sp == nil || !sp.settings().served {
 		return nil, fmt.Errorf("%w %q", ErrNamespace, name)
 	}
 	return sp, nil
 }
+
+// addSpaces registers namespaces. Only Open and whoever has the turn to change
+// namespaces may call it.
+func (s *Store) addSpaces(sets map[string]*settings) error {
+	names := s.copyNames()
+	fresh := make([]*space, 0, len(sets))
+	for name, set := range sets {
+		sp := s.newSpace(name, set)
+		names[name] = sp
+		fresh = append(fresh, sp)
+	}
+	if len(names) > math.MaxUint16 {
+		return fmt.Errorf("%d namespaces are more than there can be (%d)", len(names), math.MaxUint16)
+	}
+	h := s.lock(lockSettings)
+	for _, sp := range fresh {
+		s.numberLocked(sp)
+	}
+	s.names.Store(&names)
+	s.unlock(h)
+	return nil
+}
+
+func (s *Store) newSpace(name string, set *settings) *space {
+	sp := &space{name: name, salt: digest{rand.Uint64(), rand.Uint64()}}
+	s.use(sp, set)
+	return sp
+}
+
+// numberLocked gives a namespace its number, perhaps that of one that is gone:
+// nothing is charged to that any more, so no entry has it.
+// +checklocks:s.mu
+func (s *Store) numberLocked(sp *space) {
+	if n := len(s.vacant); n > 0 {
+		sp.num = s.vacant[n-1]
+		s.vacant = s.vacant[:n-1]
+		s.spaces[sp.num] = sp
+		return
+	}
+	sp.num = uint16(len(s.spaces))
+	s.spaces = append(s.spaces, sp)
+}
+
+// copyNames returns the table of names, to be changed and stored.
+func (s *Store) copyNames() map[string]*space { return maps.Clone(*s.names.Load()) }
 
 // enter begins a request in a namespace. Every success needs a work.Done.
 func (s *Store) enter(name string) (*space, error) {
@@ -118,12 +159,13 @@ func refusePins(sp *space, results []KeyResult, pinned, limit int64) {
 // pinLimit is how many bytes of slots the namespace's leases may protect.
 func (s *Store) pinLimit(sp *space) int64 {
 	total := int64(0)
-	for _, v := range sp.volumes {
+	set := sp.settings()
+	for _, v := range set.volumes {
 		sl := s.volumes[v].slab
 		total += int64(sl.SlotCount()) * sl.SlotSize()
 	}
-	if sp.quota > 0 && sp.quota < total {
-		total = sp.quota
+	if set.quota > 0 && set.quota < total {
+		total = set.quota
 	}
 	return int64(s.o.MaxPinned * float64(total))
 }
@@ -131,10 +173,11 @@ func (s *Store) pinLimit(sp *space) int64 {
 // place chooses the volumes that could take a payload, best first: the one that
 // wastes least, and of equals the one with most free slots.
 func (s *Store) place(sp *space, length int64) []int {
-	if len(sp.volumes) == 1 {
-		return sp.volumes
+	volumes := sp.settings().volumes
+	if len(volumes) <= 1 {
+		return volumes
 	}
-	order := append([]int(nil), sp.volumes...)
+	order := append([]int(nil), volumes...)
 	waste := func(i int) int64 { return s.volumes[i].slotBytes(length) - length }
 	free := func(i int) uint32 { return s.volumes[i].slab.Counts().Free }
 	for i := 1; i < len(order); i++ { // a handful: insertion sort keeps ties in order

@@ -24,12 +24,15 @@ type SlabConfig struct {
 	Relaxed bool
 }
 
-// Namespace is one tenant's key space.
+// Namespace is the settings of one tenant's key space.
 type Namespace struct {
 	Name  string
-	Slabs []string      // names of its slabs; empty means all
+	Slabs []string      // names of the slabs that new entries go to; empty means all
 	Quota int64         // bytes of slots; 0: no limit of its own
 	TTL   time.Duration // of entries stored without one; 0: none
+	// Fingerprint names the model whose chunks the namespace holds; connectors set
+	// it. Of a seed it counts only when that makes the namespace.
+	Fingerprint string
 }
 
 // Options are what Open needs. Defaults live in package config; a zero here
@@ -37,7 +40,7 @@ type Namespace struct {
 type Options struct {
 	Slabs        []SlabConfig
 	Meta         *meta.DB
-	Namespaces   []Namespace
+	Namespaces   []Namespace   // the configuration file's; see Reload
 	DefaultTTL   time.Duration // of leases
 	MaxTTL       time.Duration // of leases
 	MaxPinned    float64       // share of a namespace's capacity that leases may pin
@@ -62,6 +65,9 @@ var (
 	ErrCursor         = errors.New("malformed cursor")
 	ErrNoMemory       = errors.New("other requests held the memory of limits.stream_bytes")
 	ErrPinLimit       = errors.New("stored, but not pinned")
+	ErrNotEmpty       = errors.New("namespace is not empty")
+	ErrFromConfig     = errors.New("namespace is in the configuration file")
+	ErrFingerprint    = errors.New("fingerprint does not match")
 )
 
 // MaxKey is the longest key in bytes.

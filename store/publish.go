@@ -169,6 +169,7 @@ func (st *Storing) admitLocked(it *storeItem, g *group, old slotLists, now int64
 	}
 	s.x.insert(entry{it.digest, it.gen, it.sum, uint32(it.Len), st.expiry, st.ns.num}, it.ids)
 	s.countLocked(it.ids[0], 1)
+	s.spareLocked(st.ns, it.gen)
 	it.end(OK, nil)
 	return true
 }

@@ -22,9 +22,9 @@ type recovery struct {
 	bad  []badRow
 }
 
-// recover mounts all slabs and reads their rows. Only Open calls it, before
-// anything else runs.
-func (s *Store) recover(ctx context.Context) error {
+// recover mounts all slabs, reads their rows, and makes what it found durable and
+// the settings that the file gave. Only Open calls it, before anything else runs.
+func (s *Store) recover(ctx context.Context, seeded []nameRow) error {
 	r := &recovery{s: s}
 	missing, err := s.absent()
 	if err != nil {
@@ -41,7 +41,7 @@ func (s *Store) recover(ctx context.Context) error {
 			return fmt.Errorf("recover slab %q: %w", v.slab.Name(), err)
 		}
 	}
-	if err := r.settle(); err != nil {
+	if err := r.settle(seeded); err != nil {
 		return err
 	}
 	for _, v := range s.volumes {
@@ -135,15 +135,21 @@ func checkRow(v *volume, slots []uint32, row *meta.Row) error {
 
 // space finds the row's namespace; one that is no longer configured keeps its
 // entries and what they use, but nobody reaches them.
+//
+// +checklocksignore: nothing else runs yet.
 func (r *recovery) space(name string) (*space, error) {
-	if sp := r.s.byName[name]; sp != nil {
+	s := r.s
+	if sp := s.named(name); sp != nil {
 		return sp, nil
 	}
-	sp, err := r.s.addSpace(Namespace{Name: name}, false)
-	if err == nil {
-		r.s.o.Log.Warn("entries of a namespace that is not configured are kept but not served", "namespace", name)
+	if len(s.spaces) >= math.MaxUint16 {
+		return nil, fmt.Errorf("rows of more than %d namespaces", math.MaxUint16)
 	}
-	return sp, err
+	sp := s.newSpace(name, &settings{})
+	s.numberLocked(sp)
+	(*s.names.Load())[name] = sp
+	s.o.Log.Warn("entries of a namespace that is not configured are kept but not served", "namespace", name)
+	return sp, nil
 }
 
 // insert adds an entry; of two rows of one key the higher generation wins.
@@ -154,6 +160,7 @@ func (r *recovery) insert(v *volume, sp *space, slots []uint32, row *meta.Row) {
 	ids := v.toIDs(slots)
 	e := entry{r.s.hash.of(sp.salt, row.Key), row.Gen, row.Sum, uint32(row.Len), row.ExpiresAt, sp.num}
 	sp.used += v.slotBytes(int64(row.Len))
+	sp.holds(v)
 	if old, found := x.find(e.digest); found {
 		if x.gen[old] > row.Gen {
 			x.bury(e, ids)
@@ -241,14 +248,14 @@ func (r *recovery) losers() slotLists {
 }
 
 // settle makes what recovery found durable before anything is served.
-func (r *recovery) settle() error {
+func (r *recovery) settle(seeded []nameRow) error {
 	s := r.s
 	s.move(r.losers(), slab.Used, slab.Deleting)
-	if len(r.bad) == 0 && len(r.lost) == 0 {
+	if len(r.bad) == 0 && len(r.lost) == 0 && len(seeded) == 0 {
 		return nil
 	}
 	b := s.o.Meta.NewBatch()
-	g := group{deletes: r.lost, bad: r.bad}
+	g := group{deletes: r.lost, bad: r.bad, names: seeded}
 	s.commits.fill(b, &g)
 	if err := s.o.Meta.Commit(b, true); err != nil {
 		return fmt.Errorf("record what recovery found: %w", err)

@@ -110,8 +110,8 @@ func (s *Store) finalSync() error {
 // worth another try.
 func (s *Store) reclaim(st *Storing) bool {
 	pending := false
-	for _, v := range st.ns.volumes {
-		pending = pending || s.volumes[v].slab.Counts().Deleting > 0
+	for _, v := range s.volumes { // quota may come back from slabs that are no longer its own
+		pending = pending || v.slab.Counts().Deleting > 0
 	}
 	if !pending {
 		return false

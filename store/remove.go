@@ -107,12 +107,7 @@ func (s *Store) removeLocked(g *group, slots slotLists, d digest, force bool, no
 
 // anySync tells whether an answer about this namespace waits for a sync.
 func (s *Store) anySync(sp *space) bool {
-	for _, v := range sp.volumes {
-		if !s.volumes[v].relaxed {
-			return true
-		}
-	}
-	return false
+	return sp.waits.Load()
 }
 
 // settleRemove waits for what the answers assert and turns them if it does not

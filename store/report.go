@@ -41,7 +41,8 @@ type NamespaceStatus struct {
 	Quota   int64 // 0: no limit of its own
 	Pinned  int64
 	Wasted  int64 // beyond the payloads
-	// Configured is false for one that only rows know: kept, not served.
+	// Configured is false for one that has left the configuration, or that only
+	// rows know: kept, not served.
 	Configured bool
 }
 
@@ -50,8 +51,9 @@ func (s *Store) Status() StatusReport {
 	var r StatusReport
 	h := s.lock(lockReport)
 	r.Entries, r.Leases, r.Pins = s.x.live, len(s.leases.byID), s.pins
-	for _, sp := range s.spaces {
-		r.Namespaces = append(r.Namespaces, NamespaceStatus{sp.name, sp.entries, sp.used, sp.quota, sp.pinned, sp.wasted, sp.configured})
+	for _, sp := range *s.names.Load() {
+		set := sp.settings()
+		r.Namespaces = append(r.Namespaces, NamespaceStatus{sp.name, sp.entries, sp.used, set.quota, sp.pinned, sp.wasted, set.served})
 	}
 	s.unlock(h)
 	sort.Slice(r.Namespaces, func(i, j int) bool { return r.Namespaces[i].Name < r.Namespaces[j].Name })

@@ -20,21 +20,30 @@ type Store struct {
 	o       Options
 	hash    hasher
 	volumes []*volume
-	byName  map[string]*space
 	born    uint64 // generations from here on are of this mount
 	metrics *metrics
 	commits *committer
 
 	mu sync.Mutex // the pin lock; taken through lock and unlock only
-	// x and spaces are set by Open; what they hold is guarded by mu, but for x.gen.
-	x      *index
+	// x is set by Open; what it holds is guarded by mu, but for x.gen.
+	x *index
+	// By number; what they hold is guarded by mu, but for their settings.
+	// +checklocks:mu
 	spaces []*space
+	// +checklocks:mu
+	vacant []uint16 // numbers of namespaces that are gone
 	// +checklocks:mu
 	leases leaseTable
 	// +checklocks:mu
 	pins int64 // in force, over all entries
 	// +checklocks:mu
 	claims map[digest]*claim
+	// +checklocks:mu
+	clearing *clearing // the clear under way
+
+	names    atomic.Pointer[map[string]*space] // copied to be changed
+	changing chan struct{}                     // capacity 1: the turn to change namespaces
+	clears   chan struct{}                     // capacity 1: the turn to clear one
 
 	work    sync.WaitGroup // requests and their I/O
 	ended   atomic.Bool
@@ -58,15 +67,20 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		o.Now = time.Now
 	}
 	s := &Store{
-		o: o, hash: newHasher(), byName: map[string]*space{}, metrics: newMetrics(), claims: map[digest]*claim{},
+		o: o, hash: newHasher(), metrics: newMetrics(), claims: map[digest]*claim{},
 		leases: newLeaseTable(), stop: make(chan struct{}), commitd: make(chan struct{}),
-		expire: make(chan struct{}, 1),
+		expire: make(chan struct{}, 1), changing: make(chan struct{}, 1), clears: make(chan struct{}, 1),
 	}
 	s.commits = newCommitter(s)
+	s.names.Store(&map[string]*space{})
 	if err := s.attach(); err != nil {
 		return nil, err
 	}
-	if err := s.recover(ctx); err != nil {
+	seeded, err := s.loadNamespaces()
+	if err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	if err := s.recover(ctx, seeded); err != nil {
 		return nil, err
 	}
 	born, err := o.Meta.NextGenerations(1)
@@ -87,7 +101,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
-// attach numbers the slots of all slabs and registers the namespaces.
+// attach numbers the slots of all slabs.
 // +checklocksignore: nothing runs yet.
 func (s *Store) attach() error {
 	total := uint64(0)
@@ -106,11 +120,6 @@ func (s *Store) attach() error {
 		return err
 	}
 	s.x = x
-	for _, n := range s.o.Namespaces {
-		if _, err := s.addSpace(n, true); err != nil {
-			return err
-		}
-	}
 	return nil
 }
 

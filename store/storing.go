@@ -126,7 +126,7 @@ func (s *Store) BeginStore(ctx context.Context, ns string, o StoreOptions) (*Sto
 	st.now = s.nowMS()
 	ttl := o.TTL
 	if ttl == 0 {
-		ttl = sp.ttl
+		ttl = sp.settings().ttl
 	}
 	if ttl > 0 {
 		st.expiry = s.o.Now().Add(ttl).UnixMilli()

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/rawblockd/rawblockd/slab"
+)
+
+// ClearResult says what a clear did.
+type ClearResult struct {
+	Removed int
+	Pinned  int // entries that stay because leases protect them
+}
+
+// clearing is a clear under way. It takes what was published before it began.
+// Generations do not tell that, for they are given before the write and not at
+// publication: so what is published while it runs, with a generation from before,
+// is noted.
+type clearing struct {
+	space  *space
+	before uint64              // generations from here on were given later
+	spared map[uint64]struct{} // generations below that were published later
+}
+
+// Clear removes the entries of a namespace but for those that leases pin. It
+// covers what was published before it began and nothing that is published after,
+// and lets others in between chunks of slots. It is durable when it returns. If
+// ctx ends first the result says what was removed until then, and some of it may
+// not be durable: clear again.
+func (s *Store) Clear(ctx context.Context, ns string) (ClearResult, error) {
+	var r ClearResult
+	sp, err := s.enter(ns)
+	if err != nil {
+		return r, err
+	}
+	defer s.work.Done()
+	if err := s.turn(ctx, s.clears); err != nil {
+		return r, err
+	}
+	defer func() { <-s.clears }()
+	c, err := s.beginClear(sp)
+	if err != nil {
+		return r, err
+	}
+	defer s.endClear()
+	for from := 0; from < len(s.x.gen); from += sweepChunk {
+		if err := ctx.Err(); err != nil {
+			return r, fmt.Errorf("clear of namespace %q stopped after %d entries: %w", ns, r.Removed, context.Cause(ctx))
+		}
+		if err := s.commits.broken(); err != nil {
+			return r, err
+		}
+		s.clearChunk(c, from, min(from+sweepChunk, len(s.x.gen)), &r)
+	}
+	// Also on relaxed slabs, where a crash could bring back what was removed.
+	return r, s.commits.wait(ctx, s.commits.enqueue(group{sync: true}))
+}
+
+// beginClear draws the line. From here on publications are noted, whatever their
+// generation, until it is known which ones need not be.
+func (s *Store) beginClear(sp *space) (*clearing, error) {
+	c := &clearing{space: sp, before: math.MaxUint64, spared: map[uint64]struct{}{}}
+	h := s.lock(lockClear)
+	s.clearing = c
+	s.unlock(h)
+	gen, err := s.o.Meta.NextGenerations(1)
+	if err != nil {
+		s.endClear()
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	h = s.lock(lockClear)
+	c.before = gen
+	s.unlock(h)
+	return c, nil
+}
+
+func (s *Store) endClear() {
+	h := s.lock(lockClear)
+	s.clearing = nil
+	s.unlock(h)
+}
+
+// spareLocked notes a publication that a clear of its namespace must not take.
+// +checklocks:s.mu
+func (s *Store) spareLocked(sp *space, gen uint64) {
+	if c := s.clearing; c != nil && c.space == sp && gen < c.before {
+		c.spared[gen] = struct{}{}
+	}
+}
+
+// clearChunk removes what c covers among the ids of one chunk.
+func (s *Store) clearChunk(c *clearing, from, to int, r *ClearResult) {
+	slots := s.newSlotLists(0)
+	g := group{sync: true}
+	now := s.nowMS()
+	h := s.lock(lockClear)
+	defer s.unlock(h)
+	for i := from; i < to; i++ {
+		e := id(i)
+		if s.x.life[e] != live || s.x.ns[e] != c.space.num || s.x.gen[e] >= c.before {
+			continue
+		}
+		if _, later := c.spared[s.x.gen[e]]; later {
+			continue
+		}
+		switch {
+		case s.x.pins[e] > 0:
+			r.Pinned++
+			continue
+		case !s.x.dead(e, now): // else it was absent already
+			r.Removed++
+		}
+		s.unlinkLocked(e, slots)
+		g.deletes = append(g.deletes, e)
+	}
+	if len(g.deletes) > 0 {
+		s.move(slots, slab.Used, slab.Deleting)
+		s.commits.enqueue(g)
+	}
+}
