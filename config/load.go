@@ -37,7 +37,8 @@ func Overlay(base *Config) (*Config, error) {
 	return c, err
 }
 
-// OverlaySources is Overlay, and says where each value comes from.
+// OverlaySources is Overlay, and says where each value comes from. A
+// configuration that could be read and has faults is returned with them.
 func OverlaySources(base *Config) (*Config, Sources, error) {
 	return merge(base, "", nil, os.Environ())
 }
@@ -53,10 +54,7 @@ func merge(base *Config, source string, text []byte, environ []string) (*Config,
 	c.fillNamespaces()
 	found := c.faults()
 	locate(found, w.lines, fromEnv)
-	if err := found.err(source); err != nil {
-		return nil, nil, err
-	}
-	return c, w.given, nil
+	return c, w.given, found.err(source)
 }
 
 // decode reads what is given without judging it. It returns path → variable as

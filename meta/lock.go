@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -29,14 +30,27 @@ func lockDir(fs vfs.FS, name string) (io.Closer, error) {
 	return nil, fmt.Errorf("%w: %s: %w", ErrHeld, name, err)
 }
 
-// lockHolder finds who locked a file in /proc/locks. Asking the kernel through
+// LockedBy names the process that has the metadata at path open; ok is false
+// when none has, or none that this one can see. It changes nothing.
+func LockedBy(path string) (who string, ok bool) {
+	return lockOwner(filepath.Join(path, lockName))
+}
+
+func lockHolder(name string) string {
+	if who, ok := lockOwner(name); ok {
+		return who
+	}
+	return "another process"
+}
+
+// lockOwner finds who locked a file in /proc/locks. Asking the kernel through
 // the file would be shorter, but closing that descriptor would drop this
 // process's own POSIX lock on it (H24).
-func lockHolder(name string) string {
+func lockOwner(name string) (string, bool) {
 	var st unix.Stat_t
 	locks, err := os.ReadFile("/proc/locks")
 	if err != nil || unix.Stat(name, &st) != nil {
-		return "another process"
+		return "", false
 	}
 	id := fmt.Sprintf("%02x:%02x:%d", unix.Major(st.Dev), unix.Minor(st.Dev), st.Ino)
 	for line := range strings.Lines(string(locks)) {
@@ -47,8 +61,8 @@ func lockHolder(name string) string {
 		}
 		if pid, err := strconv.Atoi(f[4]); err == nil && pid > 0 {
 			comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)) // a name is a courtesy
-			return strings.TrimSpace(fmt.Sprintf("process %d %s", pid, comm))
+			return strings.TrimSpace(fmt.Sprintf("process %d %s", pid, comm)), true
 		}
 	}
-	return "another process"
+	return "", false
 }

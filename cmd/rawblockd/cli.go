@@ -80,7 +80,7 @@ func (c *cli) root() *cobra.Command {
 		},
 	}
 	root.AddGroup(&cobra.Group{ID: "daemon", Title: "Device and daemon:"}, &cobra.Group{ID: "client", Title: "Client of a running daemon:"})
-	for _, v := range []func() *cobra.Command{c.initVerb, c.inspectVerb, c.serveVerb, c.demoVerb, c.configVerb} {
+	for _, v := range []func() *cobra.Command{c.initVerb, c.inspectVerb, c.serveVerb, c.demoVerb, c.configVerb, c.doctorVerb} {
 		v := v()
 		v.GroupID = "daemon"
 		root.AddCommand(v)

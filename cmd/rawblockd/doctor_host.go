@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rawblockd/rawblockd/config"
+)
+
+// uringSetup makes the smallest ring there is and closes it again.
+func uringSetup() error {
+	var params [15]uint64 // struct io_uring_params: 120 bytes
+	fd, _, errno := unix.Syscall(unix.SYS_IO_URING_SETUP, 1, uintptr(unsafe.Pointer(&params[0])), 0)
+	if errno != 0 {
+		return errno
+	}
+	return unix.Close(int(fd))
+}
+
+// engines returns the slabs that io_uring may, or must, serve.
+func (d *doctor) engines() (may, must []config.Slab) {
+	for _, s := range d.cfg.Slabs {
+		switch s.Engine {
+		case "auto":
+			may = append(may, s)
+		case "uring":
+			may, must = append(may, s), append(must, s)
+		}
+	}
+	return may, must
+}
+
+// checkUring asks the kernel for a ring, and where it gives none the sysctl for
+// the reason.
+func (d *doctor) checkUring() {
+	const name = "io_uring"
+	_, must := d.engines()
+	err := d.uringSetup()
+	if err == nil {
+		d.ok(name, "the kernel (%s) gives rings", release())
+		return
+	}
+	verdict, then := verdictWarn, "engine auto serves on pread"
+	if len(must) > 0 {
+		verdict, then = verdictFail, fmt.Sprintf("slab %s has engine uring and would not start", must[0].Name)
+	}
+	why, remedy := err.Error(), "if it is wanted, allow the system calls io_uring_setup, io_uring_enter and io_uring_register in the seccomp profile of the container or service"
+	sysctl := readLine(filepath.Join(d.proc, "sys/kernel/io_uring_disabled"))
+	group := readLine(filepath.Join(d.proc, "sys/kernel/io_uring_group"))
+	switch {
+	case errors.Is(err, unix.ENOSYS):
+		remedy = "run Linux 5.1 or later with io_uring built in, or keep engine: pread"
+	case errors.Is(err, unix.ENOMEM):
+		remedy = "raise the limit of locked memory (LimitMEMLOCK=infinity in the unit), or give this cgroup more memory"
+	case sysctl == "2":
+		why, remedy = "sysctl kernel.io_uring_disabled is 2", "if it is wanted: sysctl -w kernel.io_uring_disabled=0"
+	case sysctl == "1":
+		why = "sysctl kernel.io_uring_disabled is 1"
+		remedy = fmt.Sprintf("if it is wanted: make the daemon's user a member of the group of sysctl kernel.io_uring_group (%s), or sysctl -w kernel.io_uring_disabled=0", firstOf(group, "none"))
+	}
+	d.note(verdict, name, remedy, "not to be had (%s): %s", why, then)
+}
+
+func release() string {
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		return "of unknown release"
+	}
+	return unix.ByteSliceToString(u.Release[:])
+}
+
+// checkMemlock: io_uring registers the memory of transfers, which counts as
+// locked; without the room for it every transfer costs more.
+func (d *doctor) checkMemlock() {
+	const name = "locked memory"
+	may, _ := d.engines()
+	var need uint64
+	for _, s := range may {
+		need += uint64(s.InflightBytes)
+	}
+	l, err := d.rlimit(unix.RLIMIT_MEMLOCK)
+	switch {
+	case err != nil:
+		d.warn(name, "look at it with: ulimit -l", "RLIMIT_MEMLOCK: %v", err)
+	case need == 0:
+		d.ok(name, "RLIMIT_MEMLOCK is %s; no slab uses io_uring, which alone needs it", limitText(l.Cur, bytesText))
+	case l.Cur >= need:
+		d.ok(name, "RLIMIT_MEMLOCK is %s; io_uring can use %s", limitText(l.Cur, bytesText), size(int64(need)))
+	case d.mayLock():
+		d.ok(name, "RLIMIT_MEMLOCK is %s, and CAP_IPC_LOCK lifts it", limitText(l.Cur, bytesText))
+	default:
+		d.warn(name, "LimitMEMLOCK=infinity in the unit, --ulimit memlock=-1 for a container",
+			"RLIMIT_MEMLOCK is %s, less than the inflight_bytes (%s) of the slabs that may use io_uring, so it would not register its buffers", limitText(l.Cur, bytesText), size(int64(need)))
+	}
+}
+
+// mayLock tells whether this process has CAP_IPC_LOCK, which no limit binds.
+func (d *doctor) mayLock() bool {
+	caps, err := strconv.ParseUint(valueOf(readText(filepath.Join(d.proc, "self/status")), "CapEff:"), 16, 64)
+	return err == nil && caps&(1<<unix.CAP_IPC_LOCK) != 0
+}
+
+// Descriptors the daemon needs beside those of clients: Pebble's tables, the
+// devices, listeners and what the runtime has.
+const (
+	filesOfMeta = 256
+	filesOfSlab = 8
+	filesOfRest = 64
+)
+
+func (d *doctor) checkFiles() {
+	const name = "open files"
+	own := uint64(filesOfMeta + filesOfSlab*len(d.cfg.Slabs) + filesOfRest)
+	need := own + uint64(d.cfg.Limits.Requests)
+	const remedy = "LimitNOFILE=65536 in the unit, --ulimit nofile=65536 for a container"
+	l, err := d.rlimit(unix.RLIMIT_NOFILE)
+	switch {
+	case err != nil:
+		d.warn(name, "look at it with: ulimit -Hn", "RLIMIT_NOFILE: %v", err)
+	case l.Max < own:
+		d.fail(name, remedy, "RLIMIT_NOFILE is %s, and the daemon alone needs %d", limitText(l.Max, count), own)
+	case l.Max < need:
+		d.warn(name, remedy, "RLIMIT_NOFILE is %s, less than the %d that limits.requests (%d) clients at once need", limitText(l.Max, count), need, d.cfg.Limits.Requests)
+	default:
+		d.ok(name, "RLIMIT_NOFILE is %s, %s are needed", limitText(l.Max, count), count(need))
+	}
+}
+
+// limitText writes a resource limit.
+func limitText(n uint64, text func(uint64) string) string {
+	if n == unix.RLIM_INFINITY {
+		return "unlimited"
+	}
+	return text(n)
+}
+
+func bytesText(n uint64) string { return size(int64(n)) }
