@@ -9,7 +9,8 @@
 // and its HTTP code), Problem (RFC 9457, the answer to a request that failed as
 // a whole), Frame with FrameReader and FrameWriter (payloads of many keys in
 // one body), Bitmap (the answer to a compact lookup), Namespace, Event,
-// Explanation, Info and StatusReport.
+// Explanation, Info and StatusReport. OpenAPI returns the whole contract as a
+// document that programs read; openapi.yaml is its source.
 //
 // # Keys
 //

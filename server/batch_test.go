@@ -321,7 +321,7 @@ func TestAbortHasNoEnd(t *testing.T) {
 		return errors.Join(err, store.ErrClosed)
 	}})
 	mux.handle("/panic", methods{"GET": func(*exchange, *http.Request) error { panic("broken invariant") }})
-	c := r.serve(listen(t), r.srv.wrap(Unix, mux))
+	c := r.serveAs("", listen(t), r.srv.wrap(Unix, mux))
 	resp, err := c.Get("http://localhost/frames")
 	must(t, err)
 	defer resp.Body.Close()

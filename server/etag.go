@@ -23,13 +23,16 @@ func (x *exchange) describe(bytes int64, gen uint64) {
 	h.Set("Content-Length", strconv.FormatInt(bytes, 10))
 }
 
-// holds tells whether one of the tags of If-None-Match is gen's. A list is cut
-// at its commas: none of our tags has one.
-func holds(tags []string, gen uint64) bool {
+// holds tells whether one of the tags of If-None-Match is gen's.
+func holds(tags []string, gen uint64) bool { return tagged(tags, etag(gen)) }
+
+// tagged tells whether own is one of the tags of If-None-Match. A list is cut at
+// its commas: none of our tags has one.
+func tagged(tags []string, own string) bool {
 	for _, list := range tags {
 		for tag := range strings.SplitSeq(list, ",") {
 			tag = strings.TrimSpace(tag)
-			if tag == "*" || strings.TrimPrefix(tag, "W/") == etag(gen) {
+			if tag == "*" || strings.TrimPrefix(tag, "W/") == own {
 				return true
 			}
 		}

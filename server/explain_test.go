@@ -152,7 +152,7 @@ func TestDeadlineInWords(t *testing.T) {
 }
 
 func deadlineInWords(t *testing.T, r *rig, g *gate, dial func() net.Conn) {
-	c := &http.Client{Transport: &http.Transport{DialContext: dialer(dial), DisableKeepAlives: true}}
+	c := dialing(t, dial)
 	mustStore(t, c, 100, "k")
 	open := g.close()
 	defer open()

@@ -117,7 +117,7 @@ func TestListenerLeavesPayloadAlone(t *testing.T) {
 // A handler around this server's may answer by itself.
 func TestListenerLeavesOtherAnswersAlone(t *testing.T) {
 	r := newRig(t)
-	c := r.serve(listen(t), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	c := r.serveAs("", listen(t), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		_, _ = io.WriteString(w, "not now")
 	}))

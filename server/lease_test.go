@@ -25,7 +25,7 @@ func pinned(t *testing.T, c *http.Client, ms string, keys ...string) api.Lease {
 
 func TestRenewLease(t *testing.T) {
 	paced(t, time.Hour, func(_ *rig, dial func() net.Conn) {
-		c := &http.Client{Transport: &http.Transport{DialContext: dialer(dial), DisableKeepAlives: true}}
+		c := dialing(t, dial)
 		mustStore(t, c, 100, "a")
 		l := pinned(t, c, "10000", "a")
 		time.Sleep(9 * time.Second)
@@ -131,7 +131,7 @@ func TestStageWithoutSegment(t *testing.T) {
 // A miss is answered at once, however long the caller would wait.
 func TestStageMiss(t *testing.T) {
 	paced(t, time.Hour, func(_ *rig, dial func() net.Conn) {
-		c := &http.Client{Transport: &http.Transport{DialContext: dialer(dial), DisableKeepAlives: true}}
+		c := dialing(t, dial)
 		do(t, c, "PUT", "/v1/kv/default/gone?ttl_ms=1000", strings.NewReader("x")).ok(t)
 		time.Sleep(time.Second) // it has expired and is swept
 		began := time.Now()

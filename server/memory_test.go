@@ -5,7 +5,6 @@ package server
 import (
 	"io"
 	"net"
-	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -61,7 +60,7 @@ func TestBusyMemory(t *testing.T) {
 func TestLaterFramesWait(t *testing.T) {
 	paced(t, time.Minute, func(r *rig, dial func() net.Conn) {
 		held(t, r, 1<<20, 20*time.Second)
-		client := &http.Client{Transport: &http.Transport{DialContext: dialer(dial), DisableKeepAlives: true}}
+		client := dialing(t, dial)
 		began := time.Now()
 		mustStore(t, client, 1<<20, "a")
 		pr, pw := io.Pipe()
@@ -81,7 +80,7 @@ func TestLaterFramesWait(t *testing.T) {
 // The keys of a batch come in order: theirs wait.
 func TestBatchLoadWaits(t *testing.T) {
 	paced(t, time.Minute, func(r *rig, dial func() net.Conn) {
-		client := &http.Client{Transport: &http.Transport{DialContext: dialer(dial), DisableKeepAlives: true}}
+		client := dialing(t, dial)
 		mustStore(t, client, 1<<20, "a", "b")
 		held(t, r, 0, 20*time.Second)
 		began := time.Now()

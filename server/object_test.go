@@ -142,11 +142,8 @@ func TestPathsEscapedTooLittle(t *testing.T) {
 		conn.write("PUT /v1/kv/default/" + sent + " HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\nx")
 		conn.answer().ok(t)
 		conn.write("HEAD " + api.ObjectPath("default", key) + " HTTP/1.1\r\nHost: localhost\r\n\r\n")
-		resp, err := http.ReadResponse(conn.r, &http.Request{Method: "HEAD"})
-		must(t, err)
-		resp.Body.Close()
-		if resp.StatusCode != http.StatusOK {
-			t.Errorf("%s: got %d for the key %s", sent, resp.StatusCode, key)
+		if a := conn.answer(); a.code != http.StatusOK {
+			t.Errorf("%s: got %d for the key %s", sent, a.code, key)
 		}
 	}
 }

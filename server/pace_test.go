@@ -3,14 +3,12 @@
 package server
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
-	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -69,8 +67,9 @@ func paced(t *testing.T, deadline time.Duration, f func(r *rig, dial func() net.
 
 func exchangeRaw(t *testing.T, c net.Conn, request string) answer {
 	t.Helper()
-	must(t, second(io.WriteString(c, request)))
-	return (&raw{t, c, bufio.NewReader(c)}).answer()
+	r := newRaw(t, c)
+	r.write(request)
+	return r.answer()
 }
 
 // A body that stops arriving is cut off after its time, and so is one that
@@ -84,6 +83,8 @@ func TestSlowBody(t *testing.T) {
 				began := time.Now()
 				c := dial()
 				defer c.Close()
+				conn := newRaw(t, c)
+				conn.sent.WriteString(header)
 				stop := make(chan struct{})
 				go func() {
 					defer close(stop)
@@ -95,7 +96,7 @@ func TestSlowBody(t *testing.T) {
 						}
 					}
 				}()
-				a := (&raw{t, c, bufio.NewReader(c)}).answer()
+				a := conn.answer()
 				a.want(t, 408, "body_too_slow", "")
 				log.want(t, `msg="client cut off: its body came too slowly" method=PUT route=/v1/kv/{namespace}/{key} remote=pipe bytes_received=10`, "after=11s")
 				if took := time.Since(began); took != 11*time.Second {
@@ -114,12 +115,14 @@ func TestSteadyBody(t *testing.T) {
 		c := dial()
 		defer c.Close()
 		began := time.Now()
-		must(t, second(fmt.Fprintf(c, "PUT /v1/kv/default/k HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", 8<<20)))
+		conn := newRaw(t, c)
+		conn.write(fmt.Sprintf("PUT /v1/kv/default/k HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", 8<<20))
 		for range 7 {
 			time.Sleep(10 * time.Second)
-			must(t, second(io.WriteString(c, strings.Repeat("x", 1<<20))))
+			conn.write(strings.Repeat("x", 1<<20))
 		}
-		exchangeRaw(t, c, strings.Repeat("x", 1<<20)).ok(t)
+		conn.write(strings.Repeat("x", 1<<20))
+		conn.answer().ok(t)
 		if took := time.Since(began); took < 70*time.Second {
 			t.Errorf("took %v, want 70s", took)
 		}
@@ -167,7 +170,7 @@ func TestDeadlineDuringBody(t *testing.T) {
 func TestSlowReader(t *testing.T) {
 	log := &logLines{}
 	paced(t, time.Hour, func(r *rig, dial func() net.Conn) {
-		client := &http.Client{Transport: &http.Transport{DialContext: dialer(dial), DisableKeepAlives: true}}
+		client := dialing(t, dial)
 		mustStore(t, client, 3<<20, "a", "b")
 		for _, request := range []string{
 			"GET /v1/kv/default/a HTTP/1.1\r\nHost: x\r\n\r\n",

@@ -18,7 +18,9 @@ func plain(h http.Handler) handler {
 		if w.refused == 0 {
 			return nil
 		}
-		x.Header().Del("X-Go-Pprof")
+		for _, name := range []string{"X-Go-Pprof", "X-Content-Type-Options"} {
+			x.Header().Del(name)
+		}
 		why := clip(string(bytes.TrimSpace(w.why)))
 		switch {
 		case w.refused == http.StatusNotFound:

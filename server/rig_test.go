@@ -137,8 +137,20 @@ func (r *rig) end() {
 	}
 }
 
-// serve listens for handler and returns a client of it.
+// serve listens for handler and returns a client of it, whose exchanges are held
+// against the contract.
 func (r *rig) serve(l net.Listener, h http.Handler) *http.Client {
+	r.t.Helper()
+	listener := "http"
+	if l.Addr().Network() == "unix" {
+		listener = "unix"
+	}
+	return r.serveAs(listener, l, h)
+}
+
+// serveAs is serve for the listener of this name; without a name nothing is held
+// against the contract.
+func (r *rig) serveAs(listener string, l net.Listener, h http.Handler) *http.Client {
 	r.t.Helper()
 	srv := r.srv.HTTPServer(h)
 	ended := make(chan struct{})
@@ -153,7 +165,11 @@ func (r *rig) serve(l net.Listener, h http.Handler) *http.Client {
 		return d.DialContext(ctx, addr.Network(), addr.String())
 	}}
 	r.t.Cleanup(tr.CloseIdleConnections)
-	return &http.Client{Transport: tr, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	c := &http.Client{Transport: tr, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	if listener != "" {
+		c.Transport = checked(r.t, listener, tr)
+	}
+	return c
 }
 
 func listen(t testing.TB) net.Listener {
@@ -179,7 +195,7 @@ func (r *rig) admin() *http.Client {
 	r.t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(r.t, err)
-	return r.serve(l, r.srv.AdminHandler())
+	return r.serveAs("admin", l, r.srv.AdminHandler())
 }
 
 // answer is a response, read to its end.
@@ -297,33 +313,41 @@ func data(key string, n int) []byte {
 	return b
 }
 
-// raw speaks HTTP by hand.
+// raw speaks HTTP by hand. What it exchanges is held against the contract.
 type raw struct {
 	t    testing.TB
 	conn net.Conn
 	r    *bufio.Reader
+	sent bytes.Buffer // since the last answer
 }
+
+func newRaw(t testing.TB, c net.Conn) *raw { return &raw{t: t, conn: c, r: bufio.NewReader(c)} }
 
 func dialRaw(t testing.TB, addr string) *raw {
 	t.Helper()
 	c, err := net.Dial("tcp", addr)
 	must(t, err)
 	t.Cleanup(func() { c.Close() })
-	return &raw{t, c, bufio.NewReader(c)}
+	return newRaw(t, c)
 }
 
 func (r *raw) write(s string) {
 	r.t.Helper()
+	r.sent.WriteString(s)
 	must(r.t, second(io.WriteString(r.conn, s)))
 }
 
 func (r *raw) answer() answer {
 	r.t.Helper()
-	resp, err := http.ReadResponse(r.r, nil)
+	e, req := asSent(r.sent.Bytes())
+	r.sent.Reset()
+	resp, err := http.ReadResponse(r.r, req)
 	must(r.t, err)
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
 	must(r.t, err)
+	e.Status, e.Answer, e.Content, e.Complete = resp.StatusCode, resp.Header, b, true
+	judge(r.t, e)
 	return answer{resp.StatusCode, resp.Header, b, resp.Close}
 }
 

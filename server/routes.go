@@ -56,6 +56,7 @@ func (s *Server) adminRoutes() *router {
 func (s *Server) health(t *router) {
 	t.handle("/healthz", methods{"GET": s.healthz, "HEAD": s.healthz})
 	t.handle("/readyz", methods{"GET": s.readyz, "HEAD": s.readyz})
+	t.handle("/openapi.json", methods{"GET": s.openapi})
 }
 
 // reports are about all tenants, so they are for administrators wherever they

@@ -43,6 +43,7 @@ var arrows = map[string][]string{
 	"ioengine/internal/ring": {},
 	"ioengine/enginetest":    {"ioengine", "internal/simdev"},
 	"internal/arch":          {},
+	"internal/contract":      {"api"},
 	"internal/crashtest":     {"store", "slab", "meta", "ioengine"},
 	"internal/invariants":    {},
 	"internal/killtest":      {"api", "client"},
@@ -168,7 +169,7 @@ func judge(dir string, may []string, imp string) string {
 		}
 		return ""
 	}
-	testOnly := ours == "internal/testdev" || ours == "internal/simdev"
+	testOnly := ours == "internal/testdev" || ours == "internal/simdev" || ours == "internal/contract"
 	switch {
 	case slices.Contains(anyone, ours), slices.Contains(may, ours):
 		return ""

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+
+	"github.com/rawblockd/rawblockd/api"
+	"github.com/rawblockd/rawblockd/internal/contract"
+)
+
+// judge fails the test for an exchange that is not as the contract of package
+// api has it: an answer that is not described, a request that was answered and
+// should not have been, or the other way round.
+func judge(t testing.TB, e contract.Exchange) {
+	doc, err := contract.Load()
+	must(t, err)
+	if err := doc.Check(e); err != nil {
+		t.Errorf("against the contract: %v", err)
+	}
+}
+
+// checked is next with every exchange judged. The name of the listener is the
+// contract's. A benchmark has better things to do, and a fuzz target may not use
+// the testing.F that its rig belongs to.
+func checked(t testing.TB, listener string, next http.RoundTripper) http.RoundTripper {
+	if _, ok := t.(*testing.T); !ok {
+		return next
+	}
+	return &contract.Transport{Next: next, Listener: listener, Seen: func(e contract.Exchange) { judge(t, e) }}
+}
+
+// dialing is a client of the unix listener, with a new connection for every
+// request.
+func dialing(t testing.TB, dial func() net.Conn) *http.Client {
+	return &http.Client{Transport: checked(t, "unix", &http.Transport{DialContext: dialer(dial), DisableKeepAlives: true})}
+}
+
+// asSent is the exchange of a request sent by hand, as far as sent can be read.
+func asSent(sent []byte) (contract.Exchange, *http.Request) {
+	r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(sent)))
+	if err != nil {
+		return contract.Exchange{}, nil
+	}
+	e := contract.Exchange{Method: r.Method, Target: r.RequestURI, Header: r.Header}
+	e.Body, err = io.ReadAll(r.Body)
+	e.Whole = err == nil
+	return e, r
+}
+
+// Every listener hands out the contract, and not twice to who has it.
+func TestOpenAPI(t *testing.T) {
+	r := newRig(t)
+	tcp, _ := r.tcp()
+	for name, c := range map[string]*http.Client{"unix": r.unix(), "http": tcp, "admin": r.admin()} {
+		a := do(t, c, "GET", "/openapi.json", nil).ok(t)
+		if !bytes.Equal(a.body, api.OpenAPI()) || a.header.Get("Content-Type") != api.MediaJSON {
+			t.Errorf("%s: got %d bytes of %s", name, len(a.body), a.header.Get("Content-Type"))
+		}
+		again := do(t, c, "GET", "/openapi.json", nil, "If-None-Match", a.header.Get("ETag"))
+		if again.code != http.StatusNotModified || len(again.body) != 0 || again.header.Get("ETag") != a.header.Get("ETag") {
+			t.Errorf("%s: got %d with %d bytes, want 304", name, again.code, len(again.body))
+		}
+		do(t, c, "GET", "/openapi.json", nil, "If-None-Match", `"other"`).ok(t)
+	}
+}
