@@ -159,7 +159,7 @@ func TestTokenIsTakenOff(t *testing.T) {
 	h := r.srv.wrap(TCP, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "%v %s", r.Header, w.(*exchange).access.name)
 	}))
-	a := do(t, as(r.serve(listen(t), h), tokenA), "GET", "/v1/info", nil)
+	a := do(t, as(r.serveAs("", listen(t), h), tokenA), "GET", "/v1/info", nil)
 	if got := string(a.body); strings.Contains(got, "Authorization") || !strings.HasSuffix(got, " tenant-a") {
 		t.Errorf("got %s", got)
 	}

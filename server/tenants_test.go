@@ -42,6 +42,16 @@ func body(method, path, media, text string) probe {
 	}
 }
 
+// known asks for what the client has already: the answer is no text in which to
+// look for names.
+func known(path string) probe {
+	return func(ns, id string) *http.Request {
+		r := get(path)(ns, id)
+		r.Header.Set("If-None-Match", "*")
+		return r
+	}
+}
+
 func batch(op, more string) []probe {
 	return []probe{body("POST", "/v1/batch/"+op, api.MediaJSON, `{"namespace":"NS"`+more+`}`)}
 }
@@ -76,6 +86,7 @@ func probes() map[string][]probe {
 		"HEAD /healthz":                        {bare("HEAD", "/healthz")},
 		"GET /readyz":                          {get("/readyz")},
 		"HEAD /readyz":                         {bare("HEAD", "/readyz")},
+		"GET /openapi.json":                    {known("/openapi.json")},
 	}
 }
 
