@@ -74,6 +74,7 @@ func (s *Server) refuse(x *exchange, p *api.Problem) {
 func (s *Server) asProblem(x *exchange, err error) *api.Problem {
 	var p *api.Problem
 	var frame *api.FrameError
+	var setting *store.SettingError
 	switch {
 	case errors.As(err, &p):
 		return p
@@ -81,6 +82,14 @@ func (s *Server) asProblem(x *exchange, err error) *api.Problem {
 		return api.NewProblem(http.StatusNotFound, api.CodeUnknownNamespace, "namespace", "%s; %s", without(err, store.ErrNamespace), s.namespaces(x))
 	case errors.Is(err, store.ErrNoLease):
 		return api.NewProblem(http.StatusNotFound, api.CodeUnknownLease, "lease", "%s: it has ended or never was", without(err, store.ErrNoLease))
+	case errors.As(err, &setting):
+		return invalid(settingField(setting.Field), "%s", setting.Why)
+	case errors.Is(err, store.ErrNotEmpty):
+		return api.NewProblem(http.StatusConflict, api.CodeNotEmpty, "namespace", "%s", without(err, store.ErrNotEmpty))
+	case errors.Is(err, store.ErrFromConfig):
+		return api.NewProblem(http.StatusConflict, api.CodeFromConfig, "namespace", "%s", without(err, store.ErrFromConfig))
+	case errors.Is(err, store.ErrFingerprint):
+		return api.NewProblem(http.StatusConflict, api.CodeFingerprint, "fingerprint", "%s", without(err, store.ErrFingerprint))
 	case errors.Is(err, store.ErrInvalidKey):
 		return api.StatusProblem(api.StatusInvalidKey, without(err, store.ErrInvalidKey))
 	case errors.Is(err, store.ErrCursor):

@@ -37,6 +37,7 @@ type exchange struct {
 
 	limit  time.Duration // the request's deadline, from its beginning
 	undone string        // what that leaves undone, as the end of a sentence
+	lookUp string        // what to do where the outcome is unknown; empty: look the key up
 }
 
 func newExchange(w http.ResponseWriter, r *http.Request, pace Pace) *exchange {

@@ -3,6 +3,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,7 +24,7 @@ func (x *exchange) explain(status store.Status, err error) string {
 	case err == nil && status != store.Deadline:
 		return ""
 	case errors.Is(err, store.ErrOutcomeUnknown):
-		return late + "; the outcome is unknown: look the key up"
+		return late + "; the outcome is unknown: " + cmp.Or(x.lookUp, "look the key up")
 	case errors.Is(err, context.Canceled):
 		return "the request was cancelled" + x.undone
 	case err == nil, errors.Is(err, context.DeadlineExceeded):

@@ -19,6 +19,7 @@ func (s *Server) DataHandler(kind Kind) http.Handler { return s.wrap(kind, s.dat
 func (s *Server) dataRoutes(kind Kind) *router {
 	t := &router{s: s}
 	t.handle("/v1/kv/{namespace}", methods{"GET": s.list})
+	t.handle("/v1/kv/{namespace}/clear", methods{"POST": s.clear}) // for all other methods that is a key
 	t.handle("/v1/kv/{namespace}/{key}/leases", methods{"POST": s.stage})
 	t.handle("/v1/kv/{namespace}/{key}", methods{"GET": s.get, "HEAD": s.head, "PUT": s.put, "DELETE": s.remove})
 	t.handle("/v1/batch/lookup", methods{"POST": s.batchLookup})
@@ -31,6 +32,8 @@ func (s *Server) dataRoutes(kind Kind) *router {
 	t.handle("/v1/leases/{id}", methods{"GET": s.lease})
 	t.handle("/v1/leases/{id}/renew", methods{"POST": s.renewLease})
 	t.handle("/v1/leases/{id}/release", methods{"POST": s.releaseLease})
+	t.handle("/v1/namespaces", methods{"GET": s.namespaceList})
+	t.handle("/v1/namespaces/{namespace}", methods{"GET": s.namespace, "PUT": admins(s.putNamespace), "DELETE": admins(s.deleteNamespace)})
 	t.handle("/v1/info", methods{"GET": s.info})
 	s.health(t)
 	if kind == Unix {

@@ -81,6 +81,9 @@ func probes() map[string][]probe {
 		"POST /v1/leases/{id}/renew":           {bare("POST", "/v1/leases/ID/renew")},
 		"POST /v1/leases/{id}/release":         {bare("POST", "/v1/leases/ID/release")},
 		"POST /v1/kv/{namespace}/{key}/leases": {bare("POST", object+"/leases"), bare("POST", "/v1/kv/NS/none/leases")},
+		"GET /v1/namespaces":                   {get("/v1/namespaces")},
+		"GET /v1/namespaces/{namespace}":       {get("/v1/namespaces/NS")},
+		"POST /v1/kv/{namespace}/clear":        {body("POST", "/v1/kv/NS/clear", api.MediaJSON, `{"confirm":"NS"}`), body("POST", "/v1/kv/NS/clear", api.MediaJSON, `{"confirm":"no"}`)},
 		"GET /v1/info":                         {get("/v1/info")},
 		"GET /healthz":                         {get("/healthz")},
 		"HEAD /healthz":                        {bare("HEAD", "/healthz")},
@@ -223,6 +226,15 @@ func TestTenantsSeeTheirOwn(t *testing.T) {
 		must(t, json.Unmarshal(do(t, c, "GET", "/v1/info", nil).ok(t).body, &info))
 		if !slices.Equal(info.Namespaces, want.names) {
 			t.Errorf("%s: sees %v, want %v", token, info.Namespaces, want.names)
+		}
+		var spaces api.NamespacesResponse
+		must(t, json.Unmarshal(do(t, c, "GET", "/v1/namespaces", nil).ok(t).body, &spaces))
+		var names []string
+		for _, n := range spaces.Namespaces {
+			names = append(names, n.Name)
+		}
+		if !slices.Equal(names, want.names) {
+			t.Errorf("%s: sees namespaces %v, want %v", token, names, want.names)
 		}
 		var leases api.LeasesResponse
 		must(t, json.Unmarshal(do(t, c, "GET", "/v1/leases", nil).ok(t).body, &leases))
