@@ -28,6 +28,7 @@ type group struct {
 	pos     uint64
 	sync    bool // someone waits for it: a slab in sync mode is concerned
 	sets    []setRow
+	touches []setRow // rows of entries whose expiry changed
 	deletes []id     // heads of unlinked entries, whose slots may be freed
 	bad     []badRow // slots to put out of use
 	names   []nameRow
@@ -67,7 +68,7 @@ type committer struct {
 	// +checklocks:mu
 	failed error
 	// +checklocks:mu
-	moved chan struct{} // closed and replaced whenever durable or failed changes
+	moved chan struct{} // closed and replaced whenever written, durable or failed changes
 	// +checklocks:mu
 	closing bool
 }
@@ -117,12 +118,26 @@ func (c *committer) broken() error {
 
 // wait returns when pos is durable, commits are broken, or ctx ends.
 func (c *committer) wait(ctx context.Context, pos uint64) error {
+	err := c.await(ctx, pos, true)
+	if err != nil && err == ctx.Err() {
+		return ErrOutcomeUnknown
+	}
+	return err
+}
+
+// waitWritten returns when Pebble has the groups up to pos, durable or not,
+// commits are broken, or ctx ends.
+func (c *committer) waitWritten(ctx context.Context, pos uint64) error {
+	return c.await(ctx, pos, false)
+}
+
+func (c *committer) await(ctx context.Context, pos uint64, synced bool) error {
 	trace := traceOf(ctx)
 	trace.At(StageCommit)
 	defer trace.At(StageStart)
 	for {
 		c.mu.Lock()
-		done, failed, moved := c.durable >= pos, c.failed, c.moved
+		done, failed, moved := c.durable >= pos || !synced && c.written >= pos, c.failed, c.moved
 		c.mu.Unlock()
 		switch {
 		case done:
@@ -133,7 +148,7 @@ func (c *committer) wait(ctx context.Context, pos uint64) error {
 		select {
 		case <-moved:
 		case <-ctx.Done():
-			return ErrOutcomeUnknown
+			return ctx.Err()
 		}
 	}
 }
@@ -201,6 +216,9 @@ func (c *committer) commit(groups []group) {
 	c.mu.Lock()
 	c.written = last
 	c.unsynced = append(c.unsynced, groups...)
+	if !needSync {
+		c.tellLocked()
+	}
 	c.mu.Unlock()
 	if needSync {
 		c.advance(last)
@@ -246,9 +264,11 @@ func (c *committer) fill(b *meta.Batch, g *group) {
 			b.Quarantine(inc, slot, q.reason)
 		}
 	}
-	for _, r := range g.sets {
-		inc, slot := c.s.rowKey(r.head)
-		b.Set(inc, slot, r.row)
+	for _, rows := range [...][]setRow{g.sets, g.touches} {
+		for _, r := range rows {
+			inc, slot := c.s.rowKey(r.head)
+			b.Set(inc, slot, r.row)
+		}
 	}
 	for _, n := range g.names {
 		if n.rec == nil {
@@ -282,8 +302,7 @@ func (c *committer) advance(pos uint64) {
 	if pos > c.durable {
 		c.durable = pos
 	}
-	close(c.moved)
-	c.moved = make(chan struct{})
+	c.tellLocked()
 	c.mu.Unlock()
 }
 
@@ -296,12 +315,18 @@ func (c *committer) fail(groups []group, cause error) {
 	if first {
 		c.failed = fmt.Errorf("%w: %w", ErrUnavailable, cause)
 	}
-	close(c.moved)
-	c.moved = make(chan struct{})
+	c.tellLocked()
 	c.mu.Unlock()
 	if first {
 		c.s.o.Log.Error("commits stopped", "cause", cause)
 	}
+}
+
+// tellLocked wakes everybody who waits for a position.
+// +checklocks:c.mu
+func (c *committer) tellLocked() {
+	close(c.moved)
+	c.moved = make(chan struct{})
 }
 
 // reached returns the position up to which Pebble has the groups.

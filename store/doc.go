@@ -3,7 +3,7 @@
 // Package store is the whole: keys in namespaces over one or more slabs, with
 // the metadata store behind them. Its operations take batches.
 //
-// A Store answers Lookup, Pin, Unpin and Remove; a Loading is a batch of loads
+// A Store answers Lookup, Pin, Unpin, Touch and Remove; a Loading is a batch of loads
 // and a Storing a batch of stores under way. The index (key to head slot, in
 // RAM) is derived from the rows at Open and never persisted.
 //
@@ -23,6 +23,12 @@
 // cleared at run time. Their settings are records in the metadata store; in RAM
 // they are immutable, and a change replaces them once it is durable. The table of
 // names is copied to be changed, so that requests find a namespace without a lock.
+//
+// # Rewriting rows
+//
+// Touch is the only change of a row that is there already: it reads the row
+// outside the pin lock and queues it only in a section that finds the entry of
+// that generation in the index, so that no write-back revives a removed key.
 //
 // # Concurrency
 //

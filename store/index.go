@@ -176,6 +176,17 @@ func (x *index) unlink(h id, to life) {
 	}
 }
 
+// retime changes when a live entry expires.
+func (x *index) retime(h id, expiry int64) {
+	if x.expiry[h] != 0 {
+		x.ttls--
+	}
+	if expiry != 0 {
+		x.ttls++
+	}
+	x.expiry[h] = expiry
+}
+
 // vacate empties place i and moves later entries of the same run back, so that
 // no tombstone is ever needed.
 func (x *index) vacate(i int) {

@@ -54,6 +54,8 @@ type Store struct {
 	expire  chan struct{}  // capacity 1: a lease may end earlier than the sweeper thinks
 	gate    sync.RWMutex   // held shared while a request registers with work
 	full    atomic.Int64   // bytes free for metadata while that is too little; else -1
+
+	onTouchRead func() // tests: a touch has read its rows and changed nothing yet
 }
 
 // Open mounts the slabs, scans their rows and starts the committer and the
