@@ -61,6 +61,9 @@ type StatusReport struct {
 	MetaFailed  string            `json:"meta_failed,omitempty"` // why changes are refused
 	Slabs       []SlabStatus      `json:"slabs"`
 	Namespaces  []NamespaceStatus `json:"namespaces"`
+	// Results is how many keys were answered since the start: op (lookup, load,
+	// store, remove and so on) → Status → keys.
+	Results map[string]map[Status]uint64 `json:"results"`
 }
 
 // SlabsResponse answers GET /v1/slabs.

@@ -45,7 +45,8 @@ func TestRequests(t *testing.T) {
 		_, e15 := c.Slabs(ctx)
 		_, e16 := c.Drain(ctx, "fast0")
 		_, e17 := c.Resume(ctx, "fast0")
-		if err := errors.Join(e1, e2, e3, e4, e5, e6, e7, e8, e9, e10, e11, e12, e13, e14, e15, e16, e17); err != nil {
+		_, e18 := c.Requests(ctx)
+		if err := errors.Join(e1, e2, e3, e4, e5, e6, e7, e8, e9, e10, e11, e12, e13, e14, e15, e16, e17, e18); err != nil {
 			t.Fatal(err)
 		}
 		want := []string{
@@ -66,6 +67,7 @@ func TestRequests(t *testing.T) {
 			`GET /v1/slabs`,
 			`POST /v1/slabs/fast0/drain`,
 			`POST /v1/slabs/fast0/resume`,
+			`GET /v1/requests`,
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)

@@ -68,7 +68,7 @@ func (s *Server) status(x *exchange, r *http.Request) error {
 	if err := newQuery(r).end(); err != nil {
 		return err
 	}
-	res := api.StatusReport{Instance: s.o.Instance, Version: s.o.Version, Slabs: []api.SlabStatus{}, Namespaces: []api.NamespaceStatus{}}
+	res := api.StatusReport{Instance: s.o.Instance, Version: s.o.Version, Slabs: []api.SlabStatus{}, Namespaces: []api.NamespaceStatus{}, Results: map[string]map[api.Status]uint64{}}
 	now := s.phase()
 	res.Ready, res.MetaFailed = now.Ready, now.Reason
 	st := s.store.Load()
@@ -78,7 +78,7 @@ func (s *Server) status(x *exchange, r *http.Request) error {
 	rep := st.Status()
 	res.MetaFailed, res.Queued = cmp.Or(res.MetaFailed, rep.MetaFailed), rep.Queued
 	res.Entries, res.Leases, res.Pins = uint64(rep.Entries), rep.Leases, rep.Pins
-	res.Slabs = s.slabStatus(rep)
+	res.Slabs, res.Results = s.slabStatus(rep), results(rep)
 	for _, n := range rep.Namespaces {
 		res.PinnedBytes += n.Pinned
 		res.Namespaces = append(res.Namespaces, api.NamespaceStatus{
@@ -86,6 +86,18 @@ func (s *Server) status(x *exchange, r *http.Request) error {
 		})
 	}
 	return x.json(res)
+}
+
+// results counts answers by the words of the wire.
+func results(rep store.StatusReport) map[string]map[api.Status]uint64 {
+	out := make(map[string]map[api.Status]uint64, len(rep.Results))
+	for op, by := range rep.Results {
+		out[op] = make(map[api.Status]uint64, len(by))
+		for word, n := range by {
+			out[op][api.Status(word)] = n
+		}
+	}
+	return out
 }
 
 // slabs reports the slabs alone.

@@ -19,6 +19,9 @@ type StatusReport struct {
 	MetaFailed string
 	// Queued is how many changes wait for the committer, counted in groups.
 	Queued uint64
+	// Results is how many keys were answered since the start, by op and status
+	// word.
+	Results map[string]map[string]uint64
 }
 
 // SlabStatus is the state of one slab.
@@ -74,5 +77,6 @@ func (s *Store) Status() StatusReport {
 		r.MetaFailed = why
 	}
 	r.Queued = s.commits.backlog()
+	r.Results = s.metrics.resultCounts()
 	return r
 }
