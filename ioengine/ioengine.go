@@ -2,7 +2,10 @@
 
 package ioengine
 
-import "errors"
+import (
+	"errors"
+	"time"
+)
 
 // PieceSize is 1 MiB: the unit of payload checksums (a format constant), the
 // largest chunk an Arena hands out, and what every I/O split is a multiple of.
@@ -81,6 +84,13 @@ type Stats struct {
 	Bytes         [2]uint64
 	Errors        [2]uint64
 	Flushes       uint64
+
+	// Depth is how many ops the engine has on the device at once, at most.
+	Depth int
+	// OldestOp and OldestFlush are for how long the transfer, and the flush, that
+	// went to the device first of those there now has been there; 0 without one.
+	// Time in the queue does not count: it tells of load, not of a device that hangs.
+	OldestOp, OldestFlush time.Duration
 }
 
 // Geometry is what the device says about itself. All values are bytes.

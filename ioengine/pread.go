@@ -4,6 +4,7 @@ package ioengine
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -60,6 +61,10 @@ type Pread struct {
 	closed bool
 	// +checklocks:mu
 	stats Stats
+	// +checklocks:mu
+	began []time.Time // by worker: when its op went to the device; zero: it has none there
+	// +checklocks:mu
+	flushes []*time.Time // when each flush under way began
 
 	// +checklocks:mu
 	wake sync.Cond // an op may start, or closed
@@ -88,11 +93,12 @@ func NewPread(dev Device, o PreadOptions) *Pread {
 		observeFlush: o.ObserveFlush,
 
 		users: o.Workers,
-		stats: Stats{Name: "pread"},
+		began: make([]time.Time, o.Workers),
+		stats: Stats{Name: "pread", Depth: o.Workers},
 	}
 	p.wake.L, p.gone.L = &p.mu, &p.mu
-	for range o.Workers {
-		go p.work()
+	for w := range o.Workers {
+		go p.work(w)
 	}
 	return p
 }
@@ -126,10 +132,11 @@ func (p *Pread) refuse(b *batch) {
 	}
 }
 
-func (p *Pread) work() {
+// work is worker w.
+func (p *Pread) work(w int) {
 	defer p.leave()
 	for {
-		next, ok := p.start()
+		next, ok := p.start(w)
 		if !ok {
 			return
 		}
@@ -137,7 +144,7 @@ func (p *Pread) work() {
 		if err == nil && next.len > 0 {
 			n, err = p.move(next)
 		}
-		p.finish(next, n, err)
+		p.finish(w, next, n, err)
 		next.b.done(next.i, n, err)
 	}
 }
@@ -164,7 +171,7 @@ func (p *Pread) held(next pick) int64 {
 
 // start waits for an op that may go to the device and takes it; ok is false
 // when the engine is closed and nothing waits any more.
-func (p *Pread) start() (next pick, ok bool) {
+func (p *Pread) start(w int) (next pick, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for {
@@ -183,6 +190,7 @@ func (p *Pread) start() (next pick, ok bool) {
 		p.stats.InFlightOps++
 		p.stats.InFlightBytes += p.held(next)
 		p.stats.MaxInFlight = max(p.stats.MaxInFlight, p.stats.InFlightOps)
+		p.began[w] = time.Now()
 	}
 	p.passLocked()
 	return next, true
@@ -217,12 +225,13 @@ func (p *Pread) passLocked() {
 
 // finish books an op before its done runs: whoever learns of the result finds
 // it in the counters, and the next op need not wait for done.
-func (p *Pread) finish(next pick, n int, err error) {
+func (p *Pread) finish(w int, next pick, n int, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if next.cost() > 0 {
 		p.stats.InFlightOps--
 		p.stats.InFlightBytes -= p.held(next)
+		p.began[w] = time.Time{}
 	}
 	p.stats.Ops[next.dir]++
 	p.stats.Bytes[next.dir] += uint64(n)
@@ -241,16 +250,18 @@ func (p *Pread) Flush() error {
 		return ErrClosed
 	}
 	p.users++
+	start := time.Now()
+	p.flushes = append(p.flushes, &start)
 	p.mu.Unlock()
 	defer p.leave()
 
-	start := time.Now()
 	err := p.dev.Flush()
 	if p.observeFlush != nil {
 		p.observeFlush(time.Since(start))
 	}
 	p.mu.Lock()
 	p.stats.Flushes++
+	p.flushes = slices.DeleteFunc(p.flushes, func(t *time.Time) bool { return t == &start })
 	p.mu.Unlock()
 	if err != nil {
 		return fmt.Errorf("flush %q: %w", p.dev.Path(), err)
@@ -286,5 +297,13 @@ func (p *Pread) Stats() Stats {
 	defer p.mu.Unlock()
 	s := p.stats
 	s.QueuedOps = p.queue.ops
+	for _, began := range p.began {
+		if !began.IsZero() {
+			s.OldestOp = max(s.OldestOp, time.Since(began))
+		}
+	}
+	for _, began := range p.flushes {
+		s.OldestFlush = max(s.OldestFlush, time.Since(*began))
+	}
 	return s
 }

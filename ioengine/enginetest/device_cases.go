@@ -177,7 +177,10 @@ func testStats(r *rig) {
 	if got.MaxInFlight < 1 || got.MaxInFlight > 3 {
 		r.Errorf("most ops in flight: got %d, want 1 to 3", got.MaxInFlight)
 	}
-	got.Name, got.MaxInFlight = "", 0
+	if got.Depth < 4 {
+		r.Errorf("depth: got %d, want at least the four ops that Open promises", got.Depth)
+	}
+	got.Name, got.MaxInFlight, got.Depth = "", 0, 0
 	want := ioengine.Stats{
 		Ops: [2]uint64{2, 2}, Bytes: [2]uint64{16 * kib, 12 * kib}, Errors: [2]uint64{1, 0}, Flushes: 1,
 	}

@@ -167,6 +167,42 @@ func testHang(r *rig) {
 	r.got(stuck[0], 1)
 }
 
+// Only what is on the device ages: not what waits for a place there, and nothing
+// once it was answered.
+func testAges(r *rig) {
+	release := r.sim().Hang(0, r.block)
+	defer release()
+	if got := r.engine.Stats(); got.OldestOp != 0 || got.OldestFlush != 0 {
+		r.Errorf("idle: op %v, flush %v old", got.OldestOp, got.OldestFlush)
+	}
+	a := r.submit([]ioengine.Op{r.read(0, r.block)})
+	r.sim().AwaitInFlight(1)
+	first := r.engine.Stats().OldestOp
+	r.do(r.read(r.block, r.block)) // a younger one comes and goes
+	for r.engine.Stats().OldestOp <= first {
+		runtime.Gosched()
+	}
+	releaseFlush := r.sim().HangFlush()
+	defer releaseFlush()
+	flushed := make(chan error, 1)
+	go func() { flushed <- r.engine.Flush() }()
+	for r.engine.Stats().OldestFlush == 0 {
+		runtime.Gosched()
+	}
+	release()
+	a.wait()
+	if got := r.engine.Stats().OldestOp; got != 0 {
+		r.Errorf("every op was answered, one is %v old", got)
+	}
+	releaseFlush()
+	if err := <-flushed; err != nil {
+		r.Error(err)
+	}
+	if got := r.engine.Stats().OldestFlush; got != 0 {
+		r.Errorf("the flush has ended and is %v old", got)
+	}
+}
+
 func testDoLeaves(r *rig) {
 	r.fill(4*r.block, 1)
 	release := r.sim().Hang(0, r.block)

@@ -78,6 +78,7 @@ func faultCases() []testCase {
 		{"flush", testFlush},
 		{"flush failure", testFlushFails},
 		{"hang and release", testHang},
+		{"ages of what is on the device", testAges},
 		{"context that ends", testDoLeaves},
 		{"close with work in flight", testCloseInFlight},
 	}
