@@ -146,7 +146,7 @@ func TestNamespaceDeadline(t *testing.T) {
 	g := &gate{}
 	gated := func(o *rigOptions) { o.metaFS = errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(g.pass)) }
 	paced(t, time.Second, func(_ *rig, dial func() net.Conn) {
-		c := &http.Client{Transport: &http.Transport{DialContext: dialer(dial), DisableKeepAlives: true}}
+		c := dialing(t, dial)
 		open := g.close()
 		defer open()
 		for i, want := range []string{
@@ -283,7 +283,7 @@ func TestClearDeadline(t *testing.T) {
 	g := &gate{}
 	gated := func(o *rigOptions) { o.metaFS = errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(g.pass)) }
 	paced(t, time.Minute, func(_ *rig, dial func() net.Conn) {
-		c := &http.Client{Transport: &http.Transport{DialContext: dialer(dial), DisableKeepAlives: true}}
+		c := dialing(t, dial)
 		mustStore(t, c, 100, "a", "b")
 		open := g.close()
 		defer open()
