@@ -162,6 +162,21 @@ func (s *Server) batchUnpin(x *exchange, r *http.Request) error {
 	return x.json(api.UnpinResponse{Released: released, Stale: stale})
 }
 
+func (s *Server) batchTouch(x *exchange, r *http.Request) error {
+	req, st, err := call(s, x, r, api.DecodeTouch)
+	if err != nil {
+		return err
+	}
+	s.metrics.batch("touch", len(req.Keys))
+	ctx, cancel := s.within(x, r, req.DeadlineMS)
+	defer cancel()
+	touched, err := st.Touch(ctx, req.Namespace, req.Keys, time.Duration(req.TTLMS)*time.Millisecond)
+	if err != nil {
+		return err
+	}
+	return x.json(api.TouchResponse{Results: x.statuses(req.Keys, touched.Results), Touched: touched.Touched})
+}
+
 func (x *exchange) statuses(keys api.Keys, results []store.KeyResult) []api.StatusResult {
 	out := make([]api.StatusResult, len(results))
 	for i, k := range results {

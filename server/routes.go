@@ -28,6 +28,7 @@ func (s *Server) dataRoutes(kind Kind) *router {
 	t.handle("/v1/batch/remove", methods{"POST": s.batchRemove})
 	t.handle("/v1/batch/pin", methods{"POST": s.batchPin})
 	t.handle("/v1/batch/unpin", methods{"POST": s.batchUnpin})
+	t.handle("/v1/batch/touch", methods{"POST": s.batchTouch})
 	t.handle("/v1/leases", methods{"GET": s.leases})
 	t.handle("/v1/leases/{id}", methods{"GET": s.lease})
 	t.handle("/v1/leases/{id}/renew", methods{"POST": s.renewLease})

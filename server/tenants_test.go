@@ -76,6 +76,7 @@ func probes() map[string][]probe {
 		"POST /v1/batch/remove":                slices.Concat(batch("remove", keys), batch("remove", keys+`,"force":true`), batch("remove", `,"keys":[]`)),
 		"POST /v1/batch/pin":                   slices.Concat(batch("pin", keys), batch("pin", `,"keys":[]`)),
 		"POST /v1/batch/unpin":                 slices.Concat(batch("unpin", `,"lease":"ID"`), batch("unpin", `,"lease":"ID"`+keys)),
+		"POST /v1/batch/touch":                 slices.Concat(batch("touch", keys), batch("touch", `,"keys":[]`)),
 		"GET /v1/leases":                       {get("/v1/leases"), get("/v1/leases?namespace=NS")},
 		"GET /v1/leases/{id}":                  {get("/v1/leases/ID")},
 		"POST /v1/leases/{id}/renew":           {bare("POST", "/v1/leases/ID/renew")},
