@@ -7,7 +7,8 @@
 // refuses whenever there is anything on it that somebody could miss. Open reads
 // the label and returns a Slab, the main type: Reserve and Move keep the state
 // of every slot, Write and Read move whole payloads by the batch, Flush makes
-// writes durable, ReadHeader serves salvage, scrub and fsck.
+// writes durable, ReadHeader serves salvage, scrub and fsck. Absent makes a Slab
+// whose device is away: it only keeps accounts of what its rows use.
 //
 // # On the device
 //
@@ -41,7 +42,7 @@
 // A Slab is safe for concurrent use, but for SetMount (one mount sequence at a
 // time, an overlapping call is refused). Callbacks of Read and Write run on engine
 // goroutines or on the calling goroutine, each exactly once, and no lock is held
-// meanwhile. They must not call Read, Write, ReadHeader, Flush or Close, all of
+// meanwhile. They must not call Read, Write, ReadHeader, CheckLabel, Flush or Close, all of
 // which may wait for other I/O. After a callback ran, no op of its request is on
 // the device any more. Restore and Quarantine may precede Ready; Reserve finds
 // nothing before it.
@@ -72,6 +73,7 @@
 // offset and device and unwraps to the engine's error; it fails its own request
 // only. A failed flush turns the slab read-only for good (ErrReadOnly): what the
 // kernel dropped is unknown, and a second fsync that succeeds proves nothing.
+// Gone tells errors of a device that is away or dead from those of a wrong one.
 // A slot state that the diagram at State forbids panics, for it means that two
 // owners believe in one slot.
 package slab

@@ -15,6 +15,7 @@ import (
 var (
 	ErrNoLabel  = errors.New("no rawblockd label")
 	ErrLabel    = errors.New("label is damaged")
+	ErrUnread   = errors.New("the label cannot be read") // no copy of it: what is on the device is not known
 	ErrNoHeader = errors.New("no slot header")
 	ErrHeader   = errors.New("slot header is damaged")
 	ErrForeign  = errors.New("slot header belongs to another incarnation or slot")
@@ -38,6 +39,7 @@ var (
 	ErrCorrupt    = errors.New("payload does not match its checksum")
 	ErrReadOnly   = errors.New("slab is read-only")
 	ErrClosed     = errors.New("slab is closed")
+	ErrAbsent     = errors.New("slab has no device")
 )
 
 // optionError says what is wrong with an option and nothing else. It is an ErrOption.

@@ -30,8 +30,8 @@ func (f *flusher) init() { f.changed.L = &f.mu }
 // Flush returns when every write that completed before the call is durable. An
 // error turns the slab read-only, and so it is for every later call.
 func (s *Slab) Flush() error {
-	if !s.life.enter() {
-		return fmt.Errorf("%s: %w", title(s.name), ErrClosed)
+	if err := s.enter(); err != nil {
+		return err
 	}
 	defer s.life.leave()
 	if err := s.flusher.wait(s.flushDevice); err != nil {

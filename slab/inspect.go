@@ -26,8 +26,8 @@ type Report struct {
 }
 
 // Inspect reads the label copies of a device, also while a daemon holds it. Without
-// a usable label it returns what it did find together with ErrNoLabel, ErrIncompat
-// or ErrGeometry.
+// a usable label it returns what it did find together with ErrNoLabel,
+// ErrUnread, ErrIncompat or ErrGeometry.
 func Inspect(path string) (Report, error) {
 	r := Report{Path: path}
 	t, err := thisHost().target(path)

@@ -98,8 +98,12 @@ func loadLabel(dev ioengine.Device) (Label, []byte, []Copy, error) {
 }
 
 // noLabelReason prefers what is worth knowing: damage or a read error over
-// plain absence.
+// plain absence. A device of which nothing could be read may well have a label.
 func noLabelReason(copies []Copy) error {
+	unread := func(c Copy) bool { return c.raw == nil }
+	if len(copies) > 0 && !slices.ContainsFunc(copies, func(c Copy) bool { return !unread(c) }) {
+		return fmt.Errorf("%w: %w", ErrUnread, copies[0].Err)
+	}
 	for _, c := range copies {
 		if c.Err != nil && !errors.Is(c.Err, ErrNoLabel) {
 			return fmt.Errorf("%w: copy at %d: %w", ErrNoLabel, c.Off, c.Err)

@@ -66,8 +66,8 @@ func (ls *labelState) end(l Label, raw []byte, err error) {
 // repairs copies that were bad. After an error some copies may be new and some
 // old; the mount must not go on, and the next one copes with both.
 func (s *Slab) SetMount(n uint64, h Holder) error {
-	if !s.life.enter() {
-		return fmt.Errorf("%s: %w", title(s.name), ErrClosed)
+	if err := s.enter(); err != nil {
+		return err
 	}
 	defer s.life.leave()
 	if err := s.readOnlyErr(); err != nil {

@@ -61,9 +61,9 @@ func (s *Slab) Read(reqs []ReadReq, done func(i int, err error)) {
 	if len(reqs) == 0 {
 		return
 	}
-	if !s.life.enter() {
+	if err := s.enter(); err != nil {
 		for i := range reqs {
-			done(i, fmt.Errorf("%s: %w", title(s.name), ErrClosed))
+			done(i, err)
 		}
 		return
 	}

@@ -36,6 +36,9 @@ type Slab struct {
 	name string
 	geo  Label // geometry and identity; its mount fields are those of Open
 
+	device string // its path
+	absent error  // why there is none: then dev, eng and the arenas are nil
+
 	align     int64 // of the device's memory transfers
 	blk       int64 // of the device
 	ioSize    int64
@@ -65,7 +68,7 @@ func Open(dev ioengine.Device, eng ioengine.Engine, o Options) (*Slab, error) {
 		return nil, err
 	}
 	s := &Slab{
-		dev: dev, eng: eng, log: o.Log, name: o.Name, geo: l,
+		dev: dev, eng: eng, log: o.Log, name: o.Name, geo: l, device: dev.Path(),
 		align: max(int64(dev.Geometry().MemAlign), 1), blk: int64(dev.Geometry().Block),
 		ioSize: o.IOSize, verifyOff: o.VerifyOff,
 		states: newSlots(l.SlotCount), life: life{idle: make(chan struct{})},
@@ -132,13 +135,23 @@ func (s *Slab) Label() Label { return s.label.get() }
 func (s *Slab) Name() string { return s.name }
 
 // Device returns the path of the device.
-func (s *Slab) Device() string { return s.dev.Path() }
+func (s *Slab) Device() string { return s.device }
 
 // Geometry returns what the device says about itself.
-func (s *Slab) Geometry() ioengine.Geometry { return s.dev.Geometry() }
+func (s *Slab) Geometry() ioengine.Geometry {
+	if s.absent != nil {
+		return ioengine.Geometry{}
+	}
+	return s.dev.Geometry()
+}
 
 // EngineStats returns a snapshot of the engine's counters.
-func (s *Slab) EngineStats() ioengine.Stats { return s.eng.Stats() }
+func (s *Slab) EngineStats() ioengine.Stats {
+	if s.absent != nil {
+		return ioengine.Stats{}
+	}
+	return s.eng.Stats()
+}
 
 // SlotSize returns the payload bytes of one slot.
 func (s *Slab) SlotSize() int64 { return s.geo.SlotSize }
@@ -153,6 +166,10 @@ func (s *Slab) SlotsFor(length int64) int {
 	}
 	return int((length-1)/s.geo.SlotSize) + 1
 }
+
+// OpsFor returns how many transfers a payload of length bytes is read by. A write
+// has at most one more.
+func (s *Slab) OpsFor(length int64) int { return s.countSpans(length, s.ioSize, 0) }
 
 // VerifyOff reports whether loads go unverified.
 func (s *Slab) VerifyOff() bool { return s.verifyOff }
@@ -212,14 +229,18 @@ func (s *Slab) Quarantine(slots []uint32) { s.states.quarantine(slots) }
 // State returns the state of one slot.
 func (s *Slab) State(slot uint32) State { return s.states.get(slot) }
 
+// States copies the states of the slots from the given one on into dst and returns
+// how many there were.
+func (s *Slab) States(from uint32, dst []State) int { return s.states.copy(from, dst) }
+
 // Counts returns the number of slots in each state.
 func (s *Slab) Counts() Counts { return s.states.snapshot() }
 
 // ReadHeader reads the header of one slot. A slot never written since init has
 // ErrNoHeader, or ErrForeign together with the header of an earlier incarnation.
 func (s *Slab) ReadHeader(slot uint32) (Header, error) {
-	if !s.life.enter() {
-		return Header{}, fmt.Errorf("%s: %w", title(s.name), ErrClosed)
+	if err := s.enter(); err != nil {
+		return Header{}, err
 	}
 	defer s.life.leave()
 	if slot >= s.geo.SlotCount {
@@ -254,6 +275,9 @@ func (s *Slab) ioError(op *ioengine.Op, slot uint32, err error) error {
 func (s *Slab) Close() error {
 	if !s.life.close() {
 		return fmt.Errorf("%s: %w", title(s.name), ErrClosed)
+	}
+	if s.absent != nil {
+		return nil
 	}
 	if err := errors.Join(s.bounce.Close(), s.heads.Close()); err != nil {
 		return fmt.Errorf("close %s: %w", title(s.name), err)

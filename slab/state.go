@@ -230,6 +230,15 @@ func (s *slots) get(slot uint32) State {
 	return s.state[slot]
 }
 
+func (s *slots) copy(from uint32, dst []State) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if uint64(from) >= uint64(len(s.state)) {
+		return 0
+	}
+	return copy(dst, s.state[from:])
+}
+
 func (s *slots) snapshot() Counts {
 	s.mu.Lock()
 	defer s.mu.Unlock()

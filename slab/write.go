@@ -102,8 +102,8 @@ func (s *Slab) Write(reqs []WriteReq, done func(i int, sum uint64, err error)) {
 
 // beginWrite enters the slab unless it takes no writes.
 func (s *Slab) beginWrite() error {
-	if !s.life.enter() {
-		return fmt.Errorf("%s: %w", title(s.name), ErrClosed)
+	if err := s.enter(); err != nil {
+		return err
 	}
 	if err := s.readOnlyErr(); err != nil {
 		s.life.leave()
