@@ -31,6 +31,7 @@ const (
 	CodeContentEncoding  = "unsupported_content_encoding"
 	CodeForeignHost      = "foreign_host"
 	CodeForeignOrigin    = "foreign_origin"
+	CodeForeignAddress   = "foreign_address"
 	CodeNotReady         = "not_ready"
 	CodeInternal         = "internal"
 	CodeUnauthorized     = "unauthorized"
@@ -131,6 +132,8 @@ func title(code string) string {
 		return "the Host header names another host"
 	case CodeForeignOrigin:
 		return "a request with this Origin header is refused"
+	case CodeForeignAddress:
+		return "the listener does not serve this address"
 	case CodeNotReady:
 		return "the daemon does not serve now"
 	case CodeInternal:

@@ -35,6 +35,8 @@ type exchange struct {
 
 	access access // what the sender may do
 
+	patience time.Duration // the most that limit may be; 0: any
+
 	limit  time.Duration // the request's deadline, from its beginning
 	undone string        // what that leaves undone, as the end of a sentence
 	lookUp string        // what to do where the outcome is unknown; empty: look the key up

@@ -150,12 +150,14 @@ func (c *conn) translate(p []byte) ([]byte, bool) {
 	if err != nil || !ok && code != http.StatusExpectationFailed {
 		return nil, false
 	}
-	body, err := json.Marshal(c.problem(code, string(detail)))
-	if err != nil {
-		return nil, false
-	}
+	return rawAnswer(c.instance, c.problem(code, string(detail))), true
+}
+
+// rawAnswer is a whole answer, for where there is no http.ResponseWriter.
+func rawAnswer(instance string, p *api.Problem) []byte {
+	body, _ := json.Marshal(p) // text and a number
 	return fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\n%s: %s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s\n",
-		code, http.StatusText(code), api.MediaProblem, api.HeaderInstance, c.instance, len(body)+1, body), true
+		p.Status, http.StatusText(p.Status), api.MediaProblem, api.HeaderInstance, instance, len(body)+1, body)
 }
 
 // problem says what net/http refused, as far as the header tells.

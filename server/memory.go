@@ -16,6 +16,14 @@ const DefaultMemoryWait = 5 * time.Second
 // nothingStored is what a deadline leaves of a request that stores.
 const nothingStored = "; nothing was stored"
 
+// memoryWait leaves time for the answer, and the request, of one in a hurry.
+func (s *Server) memoryWait(x *exchange) time.Duration {
+	if x.patience > 0 {
+		return min(s.o.MemoryWait, x.patience/2)
+	}
+	return s.o.MemoryWait
+}
+
 // room gets n bytes of the stream budget. A request that has moved nothing yet
 // is told within wait that others hold the budget, as it may be slow clients
 // that do: they are cut off only after a while, and one who is told can try

@@ -89,7 +89,7 @@ func (s *Server) put(x *exchange, r *http.Request) error {
 		return err
 	}
 	defer batch.Abort()
-	buf, err := room(ctx, s.o.MemoryWait, st.Buffer, r.ContentLength)
+	buf, err := room(ctx, s.memoryWait(x), st.Buffer, r.ContentLength)
 	if err != nil {
 		return err
 	}

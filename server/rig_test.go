@@ -152,13 +152,7 @@ func (r *rig) serve(l net.Listener, h http.Handler) *http.Client {
 // against the contract.
 func (r *rig) serveAs(listener string, l net.Listener, h http.Handler) *http.Client {
 	r.t.Helper()
-	srv := r.srv.HTTPServer(h)
-	ended := make(chan struct{})
-	r.https, r.ended = append(r.https, srv), append(r.ended, ended)
-	go func() {
-		defer close(ended)
-		_ = srv.Serve(r.srv.Listener(&watched{l, r.conns})) // always ErrServerClosed in the end
-	}()
+	r.run(r.srv.Listener(&watched{l, r.conns}), h)
 	addr := l.Addr()
 	tr := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		var d net.Dialer
@@ -170,6 +164,17 @@ func (r *rig) serveAs(listener string, l net.Listener, h http.Handler) *http.Cli
 		c.Transport = checked(r.t, listener, tr)
 	}
 	return c
+}
+
+// run serves h on a listener that the server has wrapped.
+func (r *rig) run(l net.Listener, h http.Handler) {
+	srv := r.srv.HTTPServer(h)
+	ended := make(chan struct{})
+	r.https, r.ended = append(r.https, srv), append(r.ended, ended)
+	go func() {
+		defer close(ended)
+		_ = srv.Serve(l) // always ErrServerClosed in the end
+	}()
 }
 
 func listen(t testing.TB) net.Listener {

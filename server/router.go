@@ -19,6 +19,7 @@ import (
 type router struct {
 	s      *Server
 	routes []route
+	strict bool // a method that a path does not take makes it an unknown path
 }
 
 // route is one pattern, such as /v1/kv/{namespace}/{key}.
@@ -85,7 +86,7 @@ func (rt *route) matches(segs []string) bool {
 func (t *router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x, path := w.(*exchange), sentPath(r.URL)
 	rt, h, allow, segs := t.find(r.Method, path)
-	if rt == nil {
+	if rt == nil || h == nil && t.strict {
 		r.Pattern = "/"
 		t.s.finish(x, r, t.unknown(path, segs))
 		return

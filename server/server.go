@@ -3,6 +3,7 @@
 package server
 
 import (
+	"crypto/tls"
 	"log/slog"
 	"net/http"
 	"sync/atomic"
@@ -64,6 +65,7 @@ const (
 	Unix Kind = iota
 	TCP
 	adminKind // TCP, for administrators
+	leaseKind // TCP, for allowed addresses
 )
 
 // Server is the HTTP side of the daemon.
@@ -81,8 +83,11 @@ type Server struct {
 
 	registered atomic.Bool // the store's metrics are in the registry
 	stopping   atomic.Bool
-	tokens     atomic.Pointer[tokens.Set] // nil: none are needed
-	failed     atomic.Pointer[string]     // why the metadata is out of service; nil while it is not
+
+	tokens      atomic.Pointer[tokens.Set] // nil: none are needed
+	certificate atomic.Pointer[tls.Certificate]
+
+	failed atomic.Pointer[string] // why the metadata is out of service; nil while it is not
 }
 
 // New makes a server that is not ready yet.

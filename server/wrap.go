@@ -57,6 +57,9 @@ func (s *Server) within(x *exchange, r *http.Request, ms int64) (context.Context
 	if ms > 0 {
 		d = time.Duration(ms) * time.Millisecond
 	}
+	if x.patience > 0 && (d <= 0 || d > x.patience) {
+		d = x.patience
+	}
 	x.limit = d
 	traced := store.WithTrace(r.Context(), x.trace)
 	if d <= 0 {

@@ -49,6 +49,7 @@ var arrows = map[string][]string{
 	"internal/killtest":      {"api", "client"},
 	"internal/mutant":        {},
 	"internal/simdev":        {"ioengine"},
+	"internal/testcert":      {},
 	"internal/testdev":       {},
 	"internal/tools/testsum": {},
 }
@@ -169,7 +170,7 @@ func judge(dir string, may []string, imp string) string {
 		}
 		return ""
 	}
-	testOnly := ours == "internal/testdev" || ours == "internal/simdev" || ours == "internal/contract"
+	testOnly := slices.Contains([]string{"internal/testdev", "internal/testcert", "internal/simdev", "internal/contract"}, ours)
 	switch {
 	case slices.Contains(anyone, ours), slices.Contains(may, ours):
 		return ""
