@@ -42,9 +42,6 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	c := &cli{stdin: stdin, stdout: stdout, stderr: stderr, lookupEnv: os.LookupEnv}
 	root := c.root()
 	root.SetArgs(args)
-	root.SetIn(stdin)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return exitOK
@@ -79,6 +76,9 @@ func (c *cli) root() *cobra.Command {
 			c.began = true
 		},
 	}
+	root.SetIn(c.stdin)
+	root.SetOut(c.stdout) // before the completion verb is made, which keeps it
+	root.SetErr(c.stderr)
 	root.AddGroup(&cobra.Group{ID: "daemon", Title: "Device and daemon:"}, &cobra.Group{ID: "client", Title: "Client of a running daemon:"})
 	for _, v := range []func() *cobra.Command{c.initVerb, c.inspectVerb, c.serveVerb, c.demoVerb, c.configVerb, c.doctorVerb} {
 		v := v()
@@ -86,7 +86,8 @@ func (c *cli) root() *cobra.Command {
 		root.AddCommand(v)
 	}
 	for _, v := range []func() *cobra.Command{
-		c.statusVerb, c.putVerb, c.getVerb, c.rmVerb, c.lookupVerb, c.pinVerb, c.unpinVerb, c.lsVerb, c.leasesVerb,
+		c.statusVerb, c.topVerb, c.requestsVerb, c.putVerb, c.getVerb, c.rmVerb, c.lookupVerb, c.touchVerb, c.explainVerb, c.lsVerb,
+		c.pinVerb, c.unpinVerb, c.leasesVerb, c.namespaceVerb, c.clearVerb, c.eventsVerb, c.drainVerb, c.resumeVerb,
 	} {
 		v := v()
 		v.GroupID = "client"

@@ -59,6 +59,7 @@ func (c *cli) configVerb() *cobra.Command {
 	cmd := &cobra.Command{Use: "config", Short: "Check or print a configuration"}
 	path := ""
 	cmd.PersistentFlags().StringVar(&path, "config", "", "configuration file (default "+defaultConfig+")")
+	registered(cmd.MarkPersistentFlagFilename("config", "yaml", "yml"))
 	cmd.AddCommand(c.configCheckVerb(&path), c.configPrintVerb(&path))
 	return cmd
 }

@@ -50,6 +50,7 @@ func (c *cli) demoVerb() *cobra.Command {
 		return c.demo(cmd.Context(), dir, demoSizes())
 	}
 	cmd.Flags().StringVar(&dir, "dir", "", "directory to work in (default: that for temporary files)")
+	registered(cmd.MarkFlagDirname("dir"))
 	return cmd
 }
 

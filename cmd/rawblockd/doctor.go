@@ -141,6 +141,7 @@ func (c *cli) doctorVerb() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&path, "config", "", "configuration file (default "+defaultConfig+")")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
+	registered(cmd.MarkFlagFilename("config", "yaml", "yml"))
 	return cmd
 }
 

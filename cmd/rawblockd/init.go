@@ -51,6 +51,7 @@ func (c *cli) initVerb() *cobra.Command {
 	f.BoolVar(&o.Wipe, "wipe", false, "destroy what is on the device")
 	f.StringVar(&o.Serial, "serial", "", "serial of the device to wipe; needed where it has one and DEVICE is no by-id path")
 	f.BoolVar(&yes, "yes", false, "do not ask before --wipe")
+	registered(cmd.RegisterFlagCompletionFunc("slot-size", words("16MiB", "1MiB", "2MiB", "32MiB", "4MiB", "64KiB", "64MiB", "8MiB")))
 	return cmd
 }
 

@@ -204,7 +204,7 @@ func TestUsage(t *testing.T) {
 		args []string
 		want string
 	}{
-		{nil, "a verb is missing: want one of completion, config, demo, doctor, get"},
+		{nil, "a verb is missing: want one of clear, completion, config, demo, doctor, drain, events, explain, get"},
 		{[]string{"bogus"}, `unknown verb "bogus": want one of `},
 		{[]string{"lokup"}, `did you mean lookup?`},
 		{[]string{"config"}, "config: a verb is missing: want one of check, print"},
@@ -248,7 +248,10 @@ func TestUsage(t *testing.T) {
 
 func TestHelpAndVersion(t *testing.T) {
 	help := ok(t, "--help")
-	for _, verb := range []string{"init", "inspect", "serve", "demo", "doctor", "status", "get", "put", "rm", "lookup", "pin", "unpin", "ls", "leases", "version", "config"} {
+	for _, verb := range []string{
+		"init", "inspect", "serve", "demo", "doctor", "status", "get", "put", "rm", "lookup", "pin", "unpin", "ls", "leases", "version", "config",
+		"clear", "drain", "events", "explain", "namespace", "requests", "resume", "top", "touch",
+	} {
 		if !strings.Contains(help, "\n  "+verb+" ") {
 			t.Errorf("help does not list %s", verb)
 		}

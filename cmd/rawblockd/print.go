@@ -25,8 +25,10 @@ func (c *cli) printJSON(v any) error {
 }
 
 // table prints rows in aligned columns.
-func (c *cli) table(rows [][]string) error {
-	w := tabwriter.NewWriter(c.stdout, 0, 0, 2, ' ', 0)
+func (c *cli) table(rows [][]string) error { return columns(c.stdout, rows) }
+
+func columns(to io.Writer, rows [][]string) error {
+	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	for _, r := range rows {
 		if _, err := fmt.Fprintln(w, strings.Join(r, "\t")); err != nil {
 			return err
@@ -46,9 +48,9 @@ func moment(t time.Time) string {
 	return t.Local().Format(time.DateTime)
 }
 
-// isTerminal tells whether somebody watches.
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
+// isTerminal tells whether somebody is at the other end of a reader or writer.
+func isTerminal(end any) bool {
+	f, ok := end.(*os.File)
 	if !ok {
 		return false
 	}

@@ -46,6 +46,12 @@ func (c *cli) putVerb() *cobra.Command {
 			_, err = fmt.Fprintf(c.stdout, "%s: %s bytes in %s of slots\n", args[0], count(n), size(res.SlotBytes))
 			return err
 		})
+	cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) == 1 {
+			return nil, cobra.ShellCompDirectiveDefault // a file
+		}
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
 	cmd.Flags().BoolVar(&o.Overwrite, "overwrite", false, "replace what is stored under the key")
 	cmd.Flags().Var(ttlFlag{&o.TTL}, "ttl", "time to live (default: the namespace's)")
 	return cmd

@@ -47,6 +47,8 @@ func (c *cli) serveVerb() *cobra.Command {
 	f.StringVar(&o.http, "http", "", "host:port instead of listen.http (empty: off)")
 	f.StringVar(&o.admin, "admin", "", "host:port instead of listen.admin (empty: off)")
 	f.Var(&o.size, "size", "size of the slab that --dev makes on first use")
+	registered(cmd.MarkFlagFilename("config", "yaml", "yml"))
+	registered(cmd.MarkFlagDirname("dev"))
 	return cmd
 }
 

@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -17,12 +16,8 @@ func (c *cli) statusVerb() *cobra.Command {
 	return c.clientCommand("status", "Show slabs, slots by state, namespaces and leases", cobra.NoArgs,
 		func(ctx context.Context, cl *client.Client, t *target, _ []string) error {
 			st, err := cl.Status(ctx)
-			var e *client.Error
-			if errors.As(err, &e) && e.Code() == api.CodeNotFound {
-				return fmt.Errorf("%w; over TCP the status is on the daemon's admin listener (listen.admin of its configuration): give --addr that one", err)
-			}
 			if err != nil {
-				return err
+				return adminHint(err, "the status")
 			}
 			if t.json {
 				return c.printJSON(st)

@@ -27,11 +27,27 @@ type target struct {
 	json      bool
 }
 
-// clientCommand makes a client verb. do gets the client of the daemon that the
+// clientFunc is what a client verb does. cl is the client of the daemon that the
 // flags name.
-func (c *cli) clientCommand(use, short string, args cobra.PositionalArgs, do func(ctx context.Context, cl *client.Client, t *target, args []string) error) *cobra.Command {
+type clientFunc func(ctx context.Context, cl *client.Client, t *target, args []string) error
+
+// clientCommand makes a client verb that is about a namespace.
+func (c *cli) clientCommand(use, short string, args cobra.PositionalArgs, do clientFunc) *cobra.Command {
+	cmd, t := c.targetCommand(use, short, args, do)
+	cmd.Flags().StringVarP(&t.namespace, "namespace", "n", "", "namespace of the keys (default $RAWBLOCKD_NAMESPACE, then default)")
+	registered(cmd.RegisterFlagCompletionFunc("namespace", t.complete(cmd, namespaceNames)))
+	return cmd
+}
+
+// daemonCommand makes a client verb that is about the daemon as a whole.
+func (c *cli) daemonCommand(use, short string, args cobra.PositionalArgs, do clientFunc) *cobra.Command {
+	cmd, _ := c.targetCommand(use, short, args, do)
+	return cmd
+}
+
+func (c *cli) targetCommand(use, short string, args cobra.PositionalArgs, do clientFunc) (*cobra.Command, *target) {
 	t := &target{cli: c}
-	cmd := &cobra.Command{Use: use, Short: short, Args: args}
+	cmd := &cobra.Command{Use: use, Short: short, Args: args, ValidArgsFunction: cobra.NoFileCompletions}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		cl, err := t.connect(cmd.Name())
 		if err != nil {
@@ -42,9 +58,9 @@ func (c *cli) clientCommand(use, short string, args cobra.PositionalArgs, do fun
 	}
 	f := cmd.Flags()
 	f.StringVar(&t.addr, "addr", "", "unix:/path or http://host:port (default $RAWBLOCKD_ADDR, then the socket "+config.DefaultUnix+", then http://"+config.DefaultHTTP+")")
-	f.StringVarP(&t.namespace, "namespace", "n", "", "namespace of the keys (default $RAWBLOCKD_NAMESPACE, then default)")
 	f.BoolVar(&t.json, "json", false, "print the daemon's answer as JSON")
-	return cmd
+	registered(cmd.RegisterFlagCompletionFunc("addr", words("unix:"+config.DefaultUnix, "http://"+config.DefaultHTTP, "http://"+config.DefaultAdmin)))
+	return cmd, t
 }
 
 func (t *target) connect(verb string) (*client.Client, error) {
@@ -58,12 +74,12 @@ func (t *target) env(name string) string {
 }
 
 // defaultAddr is where a daemon listens that was told nothing else. Over TCP
-// the status is on the admin listener.
+// what is about the whole is on the admin listener.
 func defaultAddr(verb, socket string) string {
 	if fi, err := os.Stat(socket); err == nil && fi.Mode()&os.ModeSocket != 0 {
 		return "unix:" + socket
 	}
-	if verb == "status" {
+	if onAdmin(verb) {
 		return "http://" + config.DefaultAdmin
 	}
 	return "http://" + config.DefaultHTTP

@@ -29,8 +29,17 @@ func strictArgs(cmd *cobra.Command) {
 		strictArgs(sub)
 	}
 	if cmd.HasSubCommands() {
-		cmd.Args = wantVerb
-		cmd.RunE = wantVerb // what cannot run is shown its help before Args is asked
+		if cmd.RunE == nil {
+			cmd.RunE = wantVerb // what cannot run is shown its help before Args is asked
+			cmd.Args = wantVerb
+			return
+		}
+		cmd.Args = func(cmd *cobra.Command, args []string) error { // it does something by itself
+			if len(args) == 0 {
+				return nil
+			}
+			return wantVerb(cmd, args)
+		}
 		return
 	}
 	check := cmd.Args
