@@ -87,27 +87,37 @@ func BenchmarkSocket(b *testing.B) {
 	}
 }
 
-// BenchmarkLookup is one lookup of 512 keys over a unix socket.
+// BenchmarkLookup is one lookup over a unix socket, in either form. Half of the
+// keys are stored.
 func BenchmarkLookup(b *testing.B) {
 	for _, n := range []int{512, 10_000} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			r := newRig(b, func(o *rigOptions) { o.batchKeys = 16384 })
-			c := r.unix()
-			keys := make(api.Keys, n)
-			for i := range keys {
-				keys[i] = fmt.Sprintf("%0110d", i)
-			}
-			body, err := json.Marshal(api.LookupRequest{Batch: api.Batch{Namespace: "default", Keys: keys}})
-			must(b, err)
-			for b.Loop() {
-				resp, err := c.Post("http://localhost/v1/batch/lookup", api.MediaJSON, bytes.NewReader(body))
-				must(b, err)
-				must(b, second(io.Copy(io.Discard, resp.Body)))
-				resp.Body.Close()
-				if resp.StatusCode != http.StatusOK {
-					b.Fatal(resp.Status)
+		keys := make(api.Keys, n)
+		for i := range keys {
+			keys[i] = fmt.Sprintf("%0110d", i)
+		}
+		text, err := json.Marshal(api.LookupRequest{Batch: api.Batch{Namespace: "default", Keys: keys}})
+		must(b, err)
+		for _, form := range []struct {
+			name, path, media, accept string
+			body                      []byte
+		}{
+			{"json", "/v1/batch/lookup", api.MediaJSON, api.MediaJSON, text},
+			{"compact", "/v1/batch/lookup?namespace=default", api.MediaText, api.MediaOctets, api.AppendKeyList(nil, keys)},
+		} {
+			b.Run(fmt.Sprint(form.name, "/", n), func(b *testing.B) {
+				r := newRig(b, func(o *rigOptions) { o.batchKeys, o.size = 16384, 2<<30 })
+				c := r.unix()
+				for from := 0; from < n/2; from += 1000 {
+					mustStore(b, c, 1, keys[from:min(from+1000, n/2)]...)
 				}
-			}
-		})
+				for b.Loop() {
+					req, err := http.NewRequest("POST", "http://localhost"+form.path, bytes.NewReader(form.body))
+					must(b, err)
+					req.Header.Set("Content-Type", form.media)
+					req.Header.Set("Accept", form.accept)
+					send(b, c, req).ok(b)
+				}
+			})
+		}
 	}
 }
