@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -110,5 +111,27 @@ func TestVerbsOfGroups(t *testing.T) {
 		{[]string{"top", "--interval", "x"}, `"--interval" flag`},
 	} {
 		wantLine(t, command(t, tt.args...), tt.args, exitUsage, tt.want)
+	}
+}
+
+// TestReadmeNamesEveryVerb: the table of verbs is of those there are.
+func TestReadmeNamesEveryVerb(t *testing.T) {
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "## The verbs\n")
+	section, _, found := strings.Cut(rest, "\n## ")
+	if !found {
+		t.Fatal("README has no section on the verbs")
+	}
+	for _, cmd := range (&cli{stdin: strings.NewReader(""), stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}}).root().Commands() {
+		switch cmd.Name() {
+		case "help", "version", "completion":
+			continue
+		}
+		if !strings.Contains(section, "`"+cmd.Name()) {
+			t.Errorf("README does not say what %s is for", cmd.Name())
+		}
 	}
 }
