@@ -30,19 +30,22 @@ type Listen struct {
 	Lease     Lease  `mapstructure:"lease" yaml:"lease"`
 }
 
-// Lease is the optional listener that serves the lease routes alone.
+// Lease is the optional listener that serves the lease routes alone, in plain
+// HTTP and without tokens, as stock LMCache speaks it. Who may use it is told by
+// address.
 type Lease struct {
 	Addr       string   `mapstructure:"addr" yaml:"addr"`
-	AllowCIDRs []string `mapstructure:"allow_cidrs" yaml:"allow_cidrs"`
-	Namespaces []string `mapstructure:"namespaces" yaml:"namespaces"`
+	AllowCIDRs []string `mapstructure:"allow_cidrs" yaml:"allow_cidrs"` // none: loopback alone
+	Namespaces []string `mapstructure:"namespaces" yaml:"namespaces"`   // the only ones there are to it; at least one
 }
 
 // Auth names the file that maps tokens to namespaces.
 type Auth struct {
-	TokenFile string `mapstructure:"token_file" yaml:"token_file"`
+	TokenFile string `mapstructure:"token_file" yaml:"token_file"` // empty: nobody needs a token, so http and admin must be on loopback
 }
 
-// TLS names the certificate of the TCP listeners.
+// TLS names the certificate of the http and admin listeners, in PEM; none: they
+// speak plain HTTP. Its names are accepted in Host headers, too.
 type TLS struct {
 	CertFile string `mapstructure:"cert_file" yaml:"cert_file"`
 	KeyFile  string `mapstructure:"key_file" yaml:"key_file"`

@@ -21,13 +21,18 @@ func Load(path string) (*Config, error) {
 	return c, err
 }
 
-// LoadSources is Load, and says where each value comes from.
-func LoadSources(path string) (*Config, Sources, error) {
+// Check looks for faults in what a configuration names, such as files. It gets
+// one that was decoded and may have faults of its own, and its faults are
+// reported with those.
+type Check func(*Config) []Fault
+
+// LoadSources is Load with more to check, and says where each value comes from.
+func LoadSources(path string, more ...Check) (*Config, Sources, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read configuration: %w", err)
 	}
-	return merge(Default(), path, text, os.Environ())
+	return merge(Default(), path, text, os.Environ(), more...)
 }
 
 // Overlay applies the environment to a configuration that has no file, and
@@ -37,15 +42,15 @@ func Overlay(base *Config) (*Config, error) {
 	return c, err
 }
 
-// OverlaySources is Overlay, and says where each value comes from. A
-// configuration that could be read and has faults is returned with them.
-func OverlaySources(base *Config) (*Config, Sources, error) {
-	return merge(base, "", nil, os.Environ())
+// OverlaySources is Overlay with more to check, and says where each value comes
+// from. A configuration that could be read and has faults is returned with them.
+func OverlaySources(base *Config, more ...Check) (*Config, Sources, error) {
+	return merge(base, "", nil, os.Environ(), more...)
 }
 
 // merge puts base, the file's text and the environment together, in rising
 // order of precedence.
-func merge(base *Config, source string, text []byte, environ []string) (*Config, Sources, error) {
+func merge(base *Config, source string, text []byte, environ []string, more ...Check) (*Config, Sources, error) {
 	w := &walker{file: source, lines: map[string]int{}, given: Sources{}}
 	c, fromEnv, err := w.decode(base, text, environ)
 	if err != nil {
@@ -53,6 +58,9 @@ func merge(base *Config, source string, text []byte, environ []string) (*Config,
 	}
 	c.fillNamespaces()
 	found := c.faults()
+	for _, check := range more {
+		found = append(found, check(c)...)
+	}
 	locate(found, w.lines, fromEnv)
 	return c, w.given, found.err(source)
 }

@@ -17,9 +17,6 @@ func (c *Config) checkRelease(fs *faults) {
 			fs.add(path, "%s not in this release: %s", what, remedy)
 		}
 	}
-	refuse(c.Auth.TokenFile != "", "auth.token_file", "tokens are", "remove it and listen on loopback or the unix socket")
-	refuse(c.TLS.CertFile != "" || c.TLS.KeyFile != "", "tls", "TLS is", "remove it, or put a proxy in front")
-	refuse(c.Listen.Lease.Addr != "", "listen.lease.addr", "the lease listener is", "remove it")
 	refuse(c.Eviction != d.Eviction, "eviction", "eviction is", "remove the section, or keep high_watermark 0.95 and low_watermark 0.90; a full slab answers no_space")
 	refuse(!slices.Equal(c.SHM.Dirs, d.SHM.Dirs), "shm.dirs", "shared memory is", "remove it, or keep [/dev/shm]")
 	refuse(c.SHM.MaxBytes != 0, "shm.max_bytes", "shared memory is", "remove it, or keep 0")
@@ -59,7 +56,7 @@ func (c *Config) Notes() []string {
 			out = append(out, fmt.Sprintf("namespaces[%d].segment: this release makes no staging segment, so its lease routes are off", i))
 		}
 	}
-	return out
+	return append(out, c.leaseNotes()...)
 }
 
 // ResolveEngine returns the engine to use and, where the setting left the

@@ -4,7 +4,6 @@ package config
 
 import (
 	"fmt"
-	"net/netip"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -186,13 +185,5 @@ func absolute(fs *faults, path, got string, mayBeEmpty bool) {
 func checkName(fs *faults, path, got string) {
 	if !regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`).MatchString(got) {
 		fs.add(path, "%q is no name: want 1 to 63 letters, digits, dots, underscores and dashes, a letter or digit first", got)
-	}
-}
-
-func checkCIDRs(fs *faults, path string, cidrs []string) {
-	for i, s := range cidrs {
-		if _, err := netip.ParsePrefix(s); err != nil {
-			fs.add(fmt.Sprintf("%s[%d]", path, i), "%q is no address range: want one like 10.0.0.0/8 or fd00::/8", s)
-		}
 	}
 }

@@ -3,7 +3,6 @@
 package config
 
 import (
-	"fmt"
 	"net"
 	"net/netip"
 	"strconv"
@@ -25,27 +24,16 @@ func (c *Config) checkListen(fs *faults) {
 	c.checkTCP(fs, "listen.http", l.HTTP, true)
 	c.checkTCP(fs, "listen.admin", l.Admin, true)
 	c.checkTCP(fs, "listen.lease.addr", l.Lease.Addr, false)
-	if sameAddr(l.HTTP, l.Admin) {
-		fs.add("listen.admin", "%q is also listen.http: the two need different ports", l.Admin)
-	}
-	checkCIDRs(fs, "listen.lease.allow_cidrs", l.Lease.AllowCIDRs)
-	if l.Lease.Addr == "" && len(l.Lease.AllowCIDRs)+len(l.Lease.Namespaces) > 0 {
-		fs.add("listen.lease", "allow_cidrs and namespaces have no effect without listen.lease.addr")
-	}
-	for i, n := range l.Lease.Namespaces {
-		if !c.hasNamespace(n) {
-			fs.add(fmt.Sprintf("listen.lease.namespaces[%d]", i), "%q is not one of namespaces", n)
+	for _, two := range []struct{ path, addr, other, otherAddr string }{
+		{"listen.admin", l.Admin, "listen.http", l.HTTP},
+		{"listen.lease.addr", l.Lease.Addr, "listen.http", l.HTTP},
+		{"listen.lease.addr", l.Lease.Addr, "listen.admin", l.Admin},
+	} {
+		if sameAddr(two.addr, two.otherAddr) {
+			fs.add(two.path, "%q is also %s: the two need different ports", two.addr, two.other)
 		}
 	}
-}
-
-func (c *Config) hasNamespace(name string) bool {
-	for _, n := range c.Namespaces {
-		if n.Name == name {
-			return true
-		}
-	}
-	return false
+	c.checkLeaseListener(fs)
 }
 
 // checkTCP checks host:port, and that nobody beyond this host gets in without

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -24,27 +25,27 @@ func loadConfig(path string) (*config.Config, error) {
 }
 
 // loadSources is loadConfig, and says where each value comes from.
-func loadSources(path string) (*config.Config, config.Sources, error) {
+func loadSources(path string, more ...config.Check) (*config.Config, config.Sources, error) {
 	if path == "" {
 		_, err := os.Stat(defaultConfig)
 		switch {
 		case err == nil:
 			path = defaultConfig
 		case errors.Is(err, fs.ErrNotExist):
-			return fromEnvironment()
+			return fromEnvironment(more...)
 		default:
 			return nil, nil, usageError{err}
 		}
 	}
-	cfg, from, err := config.LoadSources(path)
+	cfg, from, err := config.LoadSources(path, more...)
 	if err != nil {
 		return nil, nil, usageError{err}
 	}
 	return cfg, from, nil
 }
 
-func fromEnvironment() (*config.Config, config.Sources, error) {
-	cfg, from, err := config.OverlaySources(config.Default())
+func fromEnvironment(more ...config.Check) (*config.Config, config.Sources, error) {
+	cfg, from, err := config.OverlaySources(config.Default(), more...)
 	if err != nil {
 		sep := "; "
 		if strings.Contains(err.Error(), "\n") {
@@ -67,12 +68,16 @@ func (c *cli) configVerb() *cobra.Command {
 func (c *cli) configCheckVerb(path *string) *cobra.Command {
 	cmd := &cobra.Command{Use: "check", Short: "Report every fault of a configuration", Args: cobra.NoArgs}
 	cmd.RunE = func(*cobra.Command, []string) error {
-		cfg, err := loadConfig(*path)
+		var named secrets
+		cfg, _, err := loadSources(*path, named.read)
 		if err != nil {
 			return err
 		}
 		for _, n := range cfg.Notes() {
 			fmt.Fprintf(c.stdout, "note: %s\n", n)
+		}
+		for _, w := range append(cfg.Warnings(), named.warnings(cfg, time.Now())...) {
+			fmt.Fprintf(c.stdout, "warning: %s\n", w)
 		}
 		_, err = fmt.Fprintf(c.stdout, "ok: %d slabs, %d namespaces\n", len(cfg.Slabs), len(cfg.Namespaces))
 		return err

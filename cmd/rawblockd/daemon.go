@@ -28,9 +28,16 @@ import (
 // daemon is all that serve owns. One goroutine opens it, waits and stops it;
 // handlers use only what is safe by itself.
 type daemon struct {
-	cfg    *config.Config
+	cfg    *config.Config // as at the start
 	log    *slog.Logger
 	notify string // $NOTIFY_SOCKET
+
+	secrets *secrets                 // as at the start; nil: to be read then
+	load    func() (settings, error) // reads the configuration anew; nil: there is none to be read
+	running *config.Config           // what reloads have made of cfg; only run's goroutine has it
+	level   *slog.LevelVar           // of log
+	hangups chan struct{}
+	reloads reloadMetrics
 
 	listeners listeners
 	srv       *server.Server
@@ -71,7 +78,7 @@ type device struct {
 
 func newDaemon(cfg *config.Config, log *slog.Logger, notifySocket string) *daemon {
 	return &daemon{
-		cfg: cfg, log: log, timings: newTimings(), notify: notifySocket, broken: make(chan error, 3), metaFailed: make(chan struct{}),
+		cfg: cfg, log: log, timings: newTimings(), notify: notifySocket, broken: make(chan error, 4), hangups: make(chan struct{}, 1), running: cfg, level: &slog.LevelVar{}, reloads: newReloadMetrics(), metaFailed: make(chan struct{}),
 		probe: func() error { return probeMeta(cfg.Meta) }, probeEvery: probeEvery, stopWithin: stopWithin, requestsWithin: requestsWithin, ballastEvery: ballastEvery,
 	}
 }
@@ -79,6 +86,12 @@ func newDaemon(cfg *config.Config, log *slog.Logger, notifySocket string) *daemo
 // run serves until ctx ends, then stops. prepare is called when the listeners
 // are open, so that of two daemons only one does it; ready when all is served.
 func (d *daemon) run(ctx context.Context, prepare func() error, ready func()) (err error) {
+	if d.secrets == nil {
+		d.secrets = &secrets{}
+		if faults := d.secrets.read(d.cfg); len(faults) > 0 {
+			return &config.Error{Faults: faults}
+		}
+	}
 	if d.listeners, err = listen(d.cfg.Listen); err != nil {
 		return err
 	}
@@ -92,7 +105,8 @@ func (d *daemon) run(ctx context.Context, prepare func() error, ready func()) (e
 	if err == nil {
 		d.srv.SetStore(d.store)
 		d.tell("READY=1")
-		d.log.Info("serving", "unix", d.cfg.Listen.Unix, "http", address(d.listeners.http), "admin", address(d.listeners.admin))
+		d.log.Info("serving", "unix", d.cfg.Listen.Unix, "http", address(d.listeners.http), "admin", address(d.listeners.admin),
+			"lease", address(d.listeners.lease), "tls", d.secrets.cert != nil, "tokens", d.secrets.tokens != nil)
 		ready()
 		tend, end := context.WithCancel(ctx)
 		d.tending.Go(func() { d.keepBallast(tend) })
@@ -113,7 +127,7 @@ func (d *daemon) answer() error {
 		Limits: server.Limits{
 			BatchKeys: l.BatchKeys, Payload: int64(l.Payload), StreamBytes: int64(l.StreamBytes), RequestDeadline: l.RequestDeadline,
 		},
-		Instance: hex.EncodeToString(id[:]), Version: readVersion().Version, Slow: d.cfg.Log.Slow, Log: d.log, Engine: d.engineStats,
+		Instance: hex.EncodeToString(id[:]), Version: readVersion().Version, Hosts: hostNames(d.cfg.Listen), Slow: d.cfg.Log.Slow, Log: d.log, Engine: d.engineStats,
 	})
 	reg := d.srv.Registry()
 	for _, c := range []func() error{
@@ -121,18 +135,27 @@ func (d *daemon) answer() error {
 		func() error { return reg.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})) },
 		func() error { return reg.Register(&engineCollector{d}) },
 		func() error { return d.timings.register(reg) },
+		func() error { return d.reloads.register(reg) },
 	} {
 		if err := c(); err != nil {
 			return fmt.Errorf("register metrics: %w", err)
 		}
 	}
-	d.serve("unix", d.listeners.unix, d.srv.DataHandler(server.Unix))
-	d.serve("http", d.listeners.http, d.srv.DataHandler(server.TCP))
-	d.serve("admin", d.listeners.admin, d.srv.AdminHandler())
+	d.apply(d.secrets)
+	tcp := d.srv.Listener
+	if d.secrets.cert != nil {
+		tcp = d.srv.TLSListener
+	}
+	lease := server.LeaseOptions{Allow: d.cfg.Listen.Lease.Prefixes(), Namespaces: d.cfg.Listen.Lease.Namespaces}
+	d.serve("unix", d.listeners.unix, d.srv.Listener, d.srv.DataHandler(server.Unix))
+	d.serve("http", d.listeners.http, tcp, d.srv.DataHandler(server.TCP))
+	d.serve("admin", d.listeners.admin, tcp, d.srv.AdminHandler())
+	d.serve("lease", d.listeners.lease, d.srv.Listener, d.srv.LeaseHandler(lease))
 	return nil
 }
 
-func (d *daemon) serve(name string, l net.Listener, h http.Handler) {
+// serve serves h on a listener, if there is one, as wrap wraps it.
+func (d *daemon) serve(name string, l net.Listener, wrap func(net.Listener) net.Listener, h http.Handler) {
 	if l == nil {
 		return
 	}
@@ -140,7 +163,7 @@ func (d *daemon) serve(name string, l net.Listener, h http.Handler) {
 	d.fresh.watch(hs)
 	d.https = append(d.https, hs)
 	d.serving.Go(func() {
-		if err := hs.Serve(d.srv.Listener(l)); !errors.Is(err, http.ErrServerClosed) {
+		if err := hs.Serve(wrap(l)); !errors.Is(err, http.ErrServerClosed) {
 			d.broken <- fmt.Errorf("listen.%s %s: %w", name, l.Addr(), err)
 		}
 	})
@@ -148,14 +171,18 @@ func (d *daemon) serve(name string, l net.Listener, h http.Handler) {
 
 // wait returns when ctx ends, a listener fails, or a restart is due.
 func (d *daemon) wait(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		d.log.Info("stopping", "cause", context.Cause(ctx))
-		return nil
-	case err := <-d.broken:
-		return err
-	case <-d.metaFailed:
-		return d.outlast(ctx)
+	for {
+		select {
+		case <-ctx.Done():
+			d.log.Info("stopping", "cause", context.Cause(ctx))
+			return nil
+		case err := <-d.broken:
+			return err
+		case <-d.metaFailed:
+			return d.outlast(ctx)
+		case <-d.hangups:
+			d.reload(ctx)
+		}
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 const devSize = 2 * config.GiB
 
 // devConfig is the configuration of --dev, with what the environment says.
-func (o *serveFlags) devConfig() (*config.Config, error) {
+func (o *serveFlags) devConfig(more ...config.Check) (*config.Config, error) {
 	dir, err := filepath.Abs(o.dev)
 	if err != nil {
 		return nil, usagef("--dev %q: %w", o.dev, err)
@@ -28,7 +28,7 @@ func (o *serveFlags) devConfig() (*config.Config, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("--dev %q: %w", o.dev, err)
 	}
-	cfg, err := config.Overlay(config.Dev(dir))
+	cfg, _, err := config.OverlaySources(config.Dev(dir), more...)
 	if err != nil {
 		return nil, usageError{err}
 	}
@@ -74,13 +74,16 @@ func makeSlab(s config.Slab, size int64) error {
 
 // printDev says how to talk to the daemon.
 func (c *cli) printDev(d *daemon) {
-	addr := "unix:" + d.cfg.Listen.Unix
+	addr, scheme := "unix:"+d.cfg.Listen.Unix, "http"
+	if d.secrets.cert != nil {
+		scheme = "https"
+	}
 	fmt.Fprintf(c.stdout, "rawblockd serves %s\n  socket  %s\n", d.cfg.Slabs[0].Device, addr)
 	if a := address(d.listeners.http); a != "" {
-		fmt.Fprintf(c.stdout, "  http    http://%s\n", a)
+		fmt.Fprintf(c.stdout, "  http    %s://%s\n", scheme, a)
 	}
 	if a := address(d.listeners.admin); a != "" {
-		fmt.Fprintf(c.stdout, "  admin   http://%s (health, metrics, status)\n", a)
+		fmt.Fprintf(c.stdout, "  admin   %s://%s (health, metrics, status)\n", scheme, a)
 	}
 	fmt.Fprintf(c.stdout, "Try, in another shell:\n"+
 		"  export RAWBLOCKD_ADDR=%s\n"+

@@ -13,7 +13,7 @@ import (
 )
 
 // listeners are what a daemon answers on; nil: off.
-type listeners struct{ unix, http, admin net.Listener }
+type listeners struct{ unix, http, admin, lease net.Listener }
 
 // listen opens all listeners or none.
 func listen(l config.Listen) (_ listeners, err error) {
@@ -28,25 +28,30 @@ func listen(l config.Listen) (_ listeners, err error) {
 			return listeners{}, err
 		}
 	}
-	if ls.http, err = listenTCP("http", l.HTTP); err != nil {
+	if ls.http, err = listenTCP("listen.http", l.HTTP, " (flag --http)"); err != nil {
 		return listeners{}, err
 	}
-	if ls.admin, err = listenTCP("admin", l.Admin); err != nil {
+	if ls.admin, err = listenTCP("listen.admin", l.Admin, " (flag --admin)"); err != nil {
+		return listeners{}, err
+	}
+	if ls.lease, err = listenTCP("listen.lease.addr", l.Lease.Addr, ""); err != nil {
 		return listeners{}, err
 	}
 	return ls, nil
 }
 
-func listenTCP(key, addr string) (net.Listener, error) {
+// listenTCP listens on the address of a setting, unless it is empty; flag names
+// what else sets it.
+func listenTCP(key, addr, flag string) (net.Listener, error) {
 	if addr == "" {
 		return nil, nil
 	}
 	l, err := net.Listen("tcp", addr)
 	if errors.Is(err, unix.EADDRINUSE) {
-		return nil, fmt.Errorf("listen.%s %s: the port is in use by another process: stop it (ss -ltnp shows it), or change listen.%s (flag --%s)", key, addr, key, key)
+		return nil, fmt.Errorf("%s %s: the port is in use by another process: stop it (ss -ltnp shows it), or change %s%s", key, addr, key, flag)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("listen.%s %s: %w", key, addr, err)
+		return nil, fmt.Errorf("%s %s: %w", key, addr, err)
 	}
 	return l, nil
 }
@@ -54,7 +59,7 @@ func listenTCP(key, addr string) (net.Listener, error) {
 // close closes those that no server closes yet.
 func (ls listeners) close() error {
 	var errs []error
-	for _, l := range []net.Listener{ls.unix, ls.http, ls.admin} {
+	for _, l := range []net.Listener{ls.unix, ls.http, ls.admin, ls.lease} {
 		if l != nil {
 			errs = append(errs, l.Close())
 		}

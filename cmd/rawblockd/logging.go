@@ -3,7 +3,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"log/slog"
 	"strings"
@@ -11,17 +10,25 @@ import (
 	"github.com/rawblockd/rawblockd/config"
 )
 
-// newLogger makes the daemon's log. The configuration is valid.
-func newLogger(w io.Writer, c config.Log) (*slog.Logger, error) {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(c.Level)); err != nil {
-		return nil, fmt.Errorf("log.level: %w", err)
-	}
-	o := &slog.HandlerOptions{Level: level, ReplaceAttr: flatten}
+// newLogger makes the daemon's log, whose level can be changed. The configuration
+// is valid.
+func newLogger(w io.Writer, c config.Log) (*slog.Logger, *slog.LevelVar) {
+	at := &slog.LevelVar{}
+	at.Set(level(c))
+	o := &slog.HandlerOptions{Level: at, ReplaceAttr: flatten}
 	if c.Format == "json" {
-		return slog.New(slog.NewJSONHandler(w, o)), nil
+		return slog.New(slog.NewJSONHandler(w, o)), at
 	}
-	return slog.New(slog.NewTextHandler(w, o)), nil
+	return slog.New(slog.NewTextHandler(w, o)), at
+}
+
+// level is the level of a valid configuration.
+func level(c config.Log) slog.Level {
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(c.Level)); err != nil {
+		return slog.LevelInfo
+	}
+	return l
 }
 
 // flatten keeps joined errors in one line of readable text, whoever logs them.

@@ -336,31 +336,12 @@ func TestHangup(t *testing.T) {
 	stop()
 }
 
-// TestHangupChangesNothing: SIGHUP is answered in the log and the daemon serves
-// on. Without its handler the signal would end this test's process.
-func TestHangupChangesNothing(t *testing.T) {
-	s, addr := serveIn(t, shortDir(t))
-	said := s.log.await("SIGHUP: reload is not in this release, nothing was changed; restart")
-	if err := unix.Kill(os.Getpid(), unix.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
-	<-said
-	if !strings.Contains(s.log.String(), "level=WARN msg=\"SIGHUP") {
-		t.Errorf("log: %s", s.log)
-	}
-	ok(t, "status", "--addr", addr)
-	s.end()
-}
-
 func TestJoinedErrorsAreOneLine(t *testing.T) {
 	joined := fmt.Errorf("stop: %w", errors.Join(errors.New("first"), errors.Join(errors.New("second"), errors.New("third"))))
 	var out bytes.Buffer
 	for _, format := range []string{"text", "json"} {
 		out.Reset()
-		log, err := newLogger(&out, config.Log{Level: "info", Format: format})
-		if err != nil {
-			t.Fatal(err)
-		}
+		log, _ := newLogger(&out, config.Log{Level: "info", Format: format})
 		log.Error("x", "err", joined)
 		if got := out.String(); !strings.Contains(got, "stop: first; second; third") || strings.Count(got, "\n") != 1 {
 			t.Errorf("%s: got %q", format, got)

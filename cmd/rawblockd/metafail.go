@@ -51,6 +51,9 @@ func (d *daemon) outlast(ctx context.Context) error {
 			return nil
 		case err := <-d.broken:
 			return err
+		case <-d.hangups:
+			d.reload(ctx) // which says that it cannot
+			continue
 		case <-tick.C:
 		}
 		err := d.probe()

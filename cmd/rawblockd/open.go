@@ -132,8 +132,6 @@ func (d *daemon) storeOptions() store.Options {
 	for _, s := range c.Slabs {
 		o.Slabs = append(o.Slabs, store.SlabConfig{Slab: d.device(s.Name).slab, Relaxed: s.Durability == "relaxed"})
 	}
-	for _, n := range c.Namespaces {
-		o.Namespaces = append(o.Namespaces, store.Namespace{Name: n.Name, Slabs: n.Slabs, Quota: int64(n.Quota), TTL: n.TTL})
-	}
+	o.Namespaces = seeds(c)
 	return o
 }

@@ -8,8 +8,6 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-
-	"github.com/rawblockd/rawblockd/config"
 )
 
 // serveFlags are the flags of serve.
@@ -35,11 +33,12 @@ func (c *cli) serveVerb() *cobra.Command {
 		if changed("size") && o.dev == "" {
 			return usagef("--size is for --dev DIR; a device has its size")
 		}
-		cfg, err := o.load(changed)
+		load := func() (settings, error) { return o.load(changed) }
+		s, err := load()
 		if err != nil {
 			return err
 		}
-		return c.serve(cmd.Context(), cfg, o, changed("size"))
+		return c.serve(cmd.Context(), s, load, o, changed("size"))
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.config, "config", "", "configuration file (default "+defaultConfig+")")
@@ -52,42 +51,42 @@ func (c *cli) serveVerb() *cobra.Command {
 	return cmd
 }
 
-// load reads the configuration and puts the flags over it.
-func (o *serveFlags) load(changed func(string) bool) (cfg *config.Config, err error) {
+// load reads the configuration and the files that it names, and puts the flags
+// over it.
+func (o *serveFlags) load(changed func(string) bool) (s settings, err error) {
+	s.secrets = &secrets{}
 	if o.dev != "" {
-		cfg, err = o.devConfig()
+		s.cfg, err = o.devConfig(s.secrets.read)
 	} else {
-		cfg, err = loadConfig(o.config)
+		s.cfg, _, err = loadSources(o.config, s.secrets.read)
 	}
 	if err != nil {
-		return nil, err
+		return settings{}, err
 	}
+	cfg := s.cfg
 	if changed("http") {
 		cfg.Listen.HTTP = o.http
 	}
 	if changed("admin") {
 		cfg.Listen.Admin = o.admin
 	}
-	return cfg, cfg.Validate()
+	return s, cfg.Validate()
 }
 
-func (c *cli) serve(ctx context.Context, cfg *config.Config, o serveFlags, sized bool) error {
-	log, err := newLogger(c.stderr, cfg.Log)
-	if err != nil {
-		return usageError{err}
-	}
+func (c *cli) serve(ctx context.Context, s settings, load func() (settings, error), o serveFlags, sized bool) error {
+	cfg := s.cfg
+	log, level := newLogger(c.stderr, cfg.Log)
 	socket, _ := c.lookupEnv("NOTIFY_SOCKET")
 	d := newDaemon(cfg, log, socket)
+	d.secrets, d.load, d.level = s.secrets, load, level
 	prepare, ready := func() error { return nil }, func() {}
 	if o.dev != "" {
 		prepare = func() error { return prepareDev(cfg, o, sized) }
 		ready = func() { c.printDev(d) }
 	}
-	stop := onHangup(func() {
-		log.Warn("SIGHUP: reload is not in this release, nothing was changed; restart the daemon to apply a changed configuration")
-	})
+	stop := onHangup(d.hangup)
 	defer stop()
-	err = d.run(ctx, prepare, ready)
+	err := d.run(ctx, prepare, ready)
 	if errors.Is(err, errRestart) {
 		log.Warn("restarting", "because", err)
 		err = becomeNew() // does not return unless it fails
