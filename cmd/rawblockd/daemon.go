@@ -33,7 +33,7 @@ type daemon struct {
 	notify string // $NOTIFY_SOCKET
 
 	secrets *secrets                 // as at the start; nil: to be read then
-	load    func() (settings, error) // reads the configuration anew; nil: there is none to be read
+	load    func() (setup, error) // reads the configuration anew; nil: there is none to be read
 	running *config.Config           // what reloads have made of cfg; only run's goroutine has it
 	level   *slog.LevelVar           // of log
 	hangups chan struct{}

@@ -14,8 +14,8 @@ import (
 	"github.com/rawblockd/rawblockd/store"
 )
 
-// settings are what a daemon is told: a configuration and what it names.
-type settings struct {
+// setup is what a daemon is told: a configuration and what it names.
+type setup struct {
 	cfg     *config.Config
 	secrets *secrets
 }

@@ -33,7 +33,7 @@ func (c *cli) serveVerb() *cobra.Command {
 		if changed("size") && o.dev == "" {
 			return usagef("--size is for --dev DIR; a device has its size")
 		}
-		load := func() (settings, error) { return o.load(changed) }
+		load := func() (setup, error) { return o.load(changed) }
 		s, err := load()
 		if err != nil {
 			return err
@@ -53,7 +53,7 @@ func (c *cli) serveVerb() *cobra.Command {
 
 // load reads the configuration and the files that it names, and puts the flags
 // over it.
-func (o *serveFlags) load(changed func(string) bool) (s settings, err error) {
+func (o *serveFlags) load(changed func(string) bool) (s setup, err error) {
 	s.secrets = &secrets{}
 	if o.dev != "" {
 		s.cfg, err = o.devConfig(s.secrets.read)
@@ -61,7 +61,7 @@ func (o *serveFlags) load(changed func(string) bool) (s settings, err error) {
 		s.cfg, _, err = loadSources(o.config, s.secrets.read)
 	}
 	if err != nil {
-		return settings{}, err
+		return setup{}, err
 	}
 	cfg := s.cfg
 	if changed("http") {
@@ -73,7 +73,7 @@ func (o *serveFlags) load(changed func(string) bool) (s settings, err error) {
 	return s, cfg.Validate()
 }
 
-func (c *cli) serve(ctx context.Context, s settings, load func() (settings, error), o serveFlags, sized bool) error {
+func (c *cli) serve(ctx context.Context, s setup, load func() (setup, error), o serveFlags, sized bool) error {
 	cfg := s.cfg
 	log, level := newLogger(c.stderr, cfg.Log)
 	socket, _ := c.lookupEnv("NOTIFY_SOCKET")
