@@ -13,6 +13,9 @@ needs=(
 	"mkfs.ext4 e2fsprogs tests of init against a foreign file system are skipped"
 	"curl curl the HTTP walk through of the README cannot be run"
 	"jq jq the HTTP walk through of the README cannot be run"
+	"mount mount scripts of the contract in which a file system fails are skipped"
+	"fsfreeze util-linux scripts of the contract in which a file system hangs are skipped"
+	"promtool prometheus the metrics are not checked by promtool"
 )
 
 PATH="$PATH:/usr/sbin:/sbin"
@@ -52,7 +55,19 @@ if ! command -v apt-get >/dev/null; then
 	exit 0
 fi
 mapfile -t packages < <(printf '%s\n' "${packages[@]}" | sort -u)
-echo "deps: installing ${packages[*]}"
+echo "deps: installing the packages ${packages[*]}"
+# Only programs are wanted: no service of a package is started, as Debian asks
+# /usr/sbin/policy-rc.d before it starts one.
+policy=/usr/sbin/policy-rc.d
+if [[ ! -e $policy ]]; then
+	printf '#!/bin/sh\nexit 101\n' >"$policy"
+	chmod 0755 "$policy"
+	trap 'rm -f "$policy"' EXIT
+fi
 export DEBIAN_FRONTEND=noninteractive
 apt-get update -qq
 apt-get install -y -qq --no-install-recommends "${packages[@]}"
+if [[ " ${packages[*]} " == *" prometheus "* ]]; then
+	echo "deps: prometheus is there for its promtool; its service is not started, and not enabled"
+	systemctl --quiet disable prometheus 2>/dev/null || true # where there is no systemd there is no service
+fi

@@ -10,7 +10,7 @@ mapfile -t packages < <(go list ./...)
 # Packages without goroutines or locks gain nothing from the race detector; the
 # crash and kill campaigns would only become slow.
 mapfile -t race < <(printf '%s\n' "${packages[@]}" |
-	grep -vE '/(api|config|freelist|evict|internal/arch|internal/crashtest|internal/killtest|internal/tools/.*)$')
+	grep -vE '/(api|config|freelist|evict|internal/arch|internal/contract/scripts|internal/crashtest|internal/killtest|internal/tools/.*)$')
 
 passes=(-timeout 8m "${packages[@]}")
 if [[ $(go env CGO_ENABLED) == 1 ]] && command -v "$(go env CC)" >/dev/null; then

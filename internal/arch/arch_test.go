@@ -44,14 +44,16 @@ var arrows = map[string][]string{
 	"ioengine/enginetest":    {"ioengine", "internal/simdev"},
 	"internal/arch":          {},
 	"internal/contract":      {"api"},
-	"internal/crashtest":     {"store", "slab", "meta", "ioengine"},
-	"internal/invariants":    {},
-	"internal/killtest":      {"api", "client"},
-	"internal/mutant":        {},
-	"internal/simdev":        {"ioengine"},
-	"internal/testcert":      {},
-	"internal/testdev":       {},
-	"internal/tools/testsum": {},
+
+	"internal/contract/scripts": {},
+	"internal/crashtest":        {"store", "slab", "meta", "ioengine"},
+	"internal/invariants":       {},
+	"internal/killtest":         {"api", "client"},
+	"internal/mutant":           {},
+	"internal/simdev":           {"ioengine"},
+	"internal/testcert":         {},
+	"internal/testdev":          {},
+	"internal/tools/testsum":    {},
 }
 
 // anyone may import these.

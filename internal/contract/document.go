@@ -158,11 +158,8 @@ func (d *Document) schema(ref string) *openapi3.Schema {
 
 // Enum returns the words that a schema of the document allows.
 func (d *Document) Enum(schema string) []string {
-	var out []string
 	if s := d.schema(schema); s != nil {
-		for _, v := range s.Enum {
-			out = append(out, fmt.Sprint(v))
-		}
+		return enum(s)
 	}
-	return out
+	return nil
 }

@@ -23,7 +23,7 @@ func (d *Document) checkRequest(e Exchange, op *Operation) error {
 	switch {
 	case err != nil && done(e.Status):
 		return fmt.Errorf("the request was answered, and the document does not allow it: %w", err)
-	case err == nil && refusedByForm(e.problem()):
+	case err == nil && e.Whole && refusedByForm(e.problem()):
 		return errors.New("the request was refused for its form, and the document allows it")
 	}
 	return nil

@@ -19,7 +19,7 @@ type Transport struct {
 
 // RoundTrip implements http.RoundTripper.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	sent := &recorded{ended: true}
+	sent := &recorded{ended: true, length: r.ContentLength}
 	if r.Body != nil && r.Body != http.NoBody {
 		r = r.Clone(r.Context())
 		r.Body = sent.watch(r.Body)
@@ -51,6 +51,8 @@ const keep = 64 << 20
 // recorded is a request's body as far as it was sent. The transport may still
 // be at it when the answer is there.
 type recorded struct {
+	length int64 // that was declared; −1: none
+
 	mu sync.Mutex
 	// +checklocks:mu
 	bytes []byte
@@ -81,7 +83,8 @@ func (s *recorded) add(turn int, p []byte, ended bool) {
 func (s *recorded) get() ([]byte, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return bytes.Clone(s.bytes), s.ended && len(s.bytes) < keep
+	all := s.ended || int64(len(s.bytes)) == s.length
+	return bytes.Clone(s.bytes), all && len(s.bytes) < keep
 }
 
 type sending struct {
