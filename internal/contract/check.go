@@ -54,7 +54,7 @@ func (d *Document) checkRefusal(e Exchange, allowed []string) error {
 	}
 	err := d.checkAnswer(e, &openapi3.ResponseRef{Value: r})
 	if allow := e.Answer.Get("Allow"); e.Status == http.StatusMethodNotAllowed && allow != strings.Join(allowed, ", ") {
-		err = errors.Join(err, fmt.Errorf("Allow is %q and the document has %v", allow, allowed))
+		err = errors.Join(err, fmt.Errorf("the header Allow is %q and the document has %v", allow, allowed))
 	}
 	if e.Status == http.StatusNotFound && len(allowed) > 0 && e.Listener != "lease" { // there other methods are not found, as other paths are
 		err = errors.Join(err, fmt.Errorf("not found, and the document has %v there", allowed))

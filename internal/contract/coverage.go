@@ -88,9 +88,14 @@ func (c *Coverage) Missing() []string {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all = slices.DeleteFunc(all, func(t string) bool { return c.seen[t] })
-	slices.Sort(all)
-	return slices.Compact(all)
+	var missing []string
+	for _, t := range all {
+		if !c.seen[t] {
+			missing = append(missing, t)
+		}
+	}
+	slices.Sort(missing)
+	return slices.Compact(missing)
 }
 
 // words are those that an operation of batches may answer a key with.
