@@ -296,5 +296,8 @@ func TestHabits(t *testing.T) {
 	}
 }
 
-// usesSynctest says whether time.Sleep in s may be fake time.
-func usesSynctest(s source) bool { return slices.Contains(s.imports(), "testing/synctest") }
+// usesSynctest says whether time.Sleep in s may be fake time: it imports synctest,
+// or calls the function in which the tests of package server run in it.
+func usesSynctest(s source) bool {
+	return slices.Contains(s.imports(), "testing/synctest") || s.dir == "server" && bytes.Contains(s.text, []byte("\tpaced(t, "))
+}
