@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -59,6 +60,7 @@ type rigOptions struct {
 	bounce    int64   // bytes of a slab's bounce memory
 	minFree   int64   // bytes
 	slotSizes []int64 // of each slab, instead of slotSize
+	relaxedOn []int   // the slabs that are relaxed, instead of relaxed
 }
 
 func newRig(t testing.TB, change ...func(*rigOptions)) *rig {
@@ -126,7 +128,7 @@ func (r *rig) open() error {
 			return err
 		}
 		r.slabs = append(r.slabs, sl)
-		so.Slabs = append(so.Slabs, SlabConfig{Slab: sl, Relaxed: r.o.relaxed})
+		so.Slabs = append(so.Slabs, SlabConfig{Slab: sl, Relaxed: r.o.relaxed || slices.Contains(r.o.relaxedOn, len(so.Slabs))})
 	}
 	r.s, err = Open(context.Background(), so)
 	return err
