@@ -82,7 +82,7 @@ func (r *rig) wantSettings(when string, want Namespace, served, fromConfig bool)
 	}
 }
 
-// seedNames are the rig's own namespaces, and more.
+// seeds are the namespaces of a file: the rig's own, and more.
 func seeds(more ...Namespace) []Namespace { return append([]Namespace{{Name: ns}}, more...) }
 
 // A namespace made at run time works like any other, is there after a restart
@@ -157,7 +157,12 @@ func TestNamespaceAtRunTime(t *testing.T) {
 func TestNamespaceNumbersComeBack(t *testing.T) {
 	r := newRig(t)
 	r.put(Namespace{Name: "other"})
-	before := len(r.s.spaces)
+	numbers := func() int {
+		r.s.mu.Lock()
+		defer r.s.mu.Unlock()
+		return len(r.s.spaces)
+	}
+	before := numbers()
 	for i := range 10 {
 		name := fmt.Sprint("n", i)
 		r.put(Namespace{Name: name})
@@ -169,7 +174,7 @@ func TestNamespaceNumbersComeBack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := len(r.s.spaces); got != before+1 {
+	if got := numbers(); got != before+1 {
 		t.Errorf("%d numbers taken by ten namespaces one after the other", got-before)
 	}
 	r.storeIn("other", 100, "k")
