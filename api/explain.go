@@ -9,7 +9,7 @@ import "time"
 type Explanation struct {
 	Key       string    `json:"key"`
 	Status    Status    `json:"status"`      // what a lookup answers
-	Reason    string    `json:"reason"`      // stored, never_stored, evicted, expired, removed, corrupt, unavailable, storing
+	Reason    string    `json:"reason"`      // stored, never_stored, evicted, expired, removed, corrupt, unavailable, storing; unknown: what left that long ago is forgotten
 	Detail    string    `json:"detail"`      // a sentence
 	At        time.Time `json:"at,omitzero"` // when it came to be so, if that is known
 	Slab      string    `json:"slab,omitempty"`

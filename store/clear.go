@@ -95,8 +95,8 @@ func (s *Store) spareLocked(sp *space, gen uint64) {
 // clearChunk removes what c covers among the ids of one chunk.
 func (s *Store) clearChunk(c *clearing, from, to int, r *ClearResult) {
 	slots := s.newSlotLists(0)
-	g := group{sync: true}
 	now := s.nowMS()
+	g := group{at: now, sync: true}
 	h := s.lock(lockClear)
 	defer s.unlock(h)
 	for i := from; i < to; i++ {
@@ -110,12 +110,12 @@ func (s *Store) clearChunk(c *clearing, from, to int, r *ClearResult) {
 		switch {
 		case s.x.pins[e] > 0:
 			r.Pinned++
-			continue
-		case !s.x.dead(e, now): // else it was absent already
+		case s.x.dead(e, now): // it was absent already
+			s.dropLocked(&g, slots, e, "", ReasonExpired)
+		default:
 			r.Removed++
+			s.dropLocked(&g, slots, e, "", ReasonCleared)
 		}
-		s.unlinkLocked(e, slots)
-		g.deletes = append(g.deletes, e)
 	}
 	if len(g.deletes) > 0 {
 		s.move(slots, slab.Used, slab.Deleting)

@@ -26,10 +26,13 @@ import (
 // group is what one section of the pin lock changed: it becomes durable as one.
 type group struct {
 	pos     uint64
-	sync    bool // someone waits for it: a slab in sync mode is concerned
+	sync    bool   // someone waits for it: a slab in sync mode is concerned
+	at      int64  // unix ms
+	space   string // namespace of those in left that have a key
 	sets    []setRow
 	touches []setRow // rows of entries whose expiry changed
 	deletes []id     // heads of unlinked entries, whose slots may be freed
+	left    []departure
 	bad     []badRow // slots to put out of use
 	names   []nameRow
 }
@@ -81,6 +84,7 @@ func newCommitter(s *Store) *committer {
 // lock, in the section in which it changed the index; an empty group only asks
 // for a sync.
 func (c *committer) enqueue(g group) uint64 {
+	c.s.past.pend(g.at, g.left)
 	c.mu.Lock()
 	c.tail++
 	g.pos = c.tail
@@ -183,6 +187,7 @@ func (c *committer) stop() {
 
 // commit writes groups as one Pebble batch, with a sync if anybody waits.
 func (c *committer) commit(groups []group) {
+	defer c.s.past.absorb()
 	needSync := false
 	for i := range groups {
 		needSync = needSync || groups[i].sync
@@ -366,18 +371,27 @@ func (s *Store) settle(groups []group) {
 
 // unserve takes what failed groups published out of the index.
 func (s *Store) unserve(groups []group) {
+	now := s.nowMS()
 	h := s.lock(lockCommit)
 	defer s.unlock(h)
+	s.past.pend(now, s.unserveLocked(groups))
+}
+
+// +checklocks:s.mu
+func (s *Store) unserveLocked(groups []group) (lost []departure) {
 	for i := range groups {
 		for _, r := range groups[i].sets {
 			if s.x.life[r.head] == live && s.x.gen[r.head] == r.row.Gen {
+				lost = append(lost, departure{head: r.head, why: ReasonUnavailable, digest: s.x.digest[r.head]})
 				s.detachLocked(r.head, unserved)
 			}
 		}
 		for _, d := range groups[i].deletes {
 			if s.x.life[d] == dying {
+				lost = append(lost, departure{head: d, why: ReasonUnavailable, digest: s.x.digest[d]})
 				s.x.life[d] = unserved
 			}
 		}
 	}
+	return lost
 }

@@ -25,21 +25,29 @@ func (s *Store) mayQuarantine(v, pending int) bool {
 // With limited, only within the share that errors of the device may take.
 func (s *Store) condemn(it *loadItem, reason string, limited bool) {
 	v := s.volumes[it.vol]
+	why := ReasonCorrupt
+	if limited {
+		why = ReasonIOError
+	}
+	g := group{at: s.nowMS()}
 	h := s.lock(lockCondemn)
 	mine := s.x.gen[it.head] == it.Gen && (!limited || s.mayQuarantine(it.vol, 0))
 	switch {
 	case !mine:
 	case s.tornLocked(it, limited):
 		slots := s.newSlotLists(len(it.pay.Slots))
-		s.unlinkLocked(it.head, slots)
+		g.space = s.spaces[s.x.ns[it.head]].name
+		s.dropLocked(&g, slots, it.head, it.Key, why)
 		s.move(slots, slab.Used, slab.Deleting)
-		s.commits.enqueue(group{deletes: []id{it.head}})
+		s.commits.enqueue(g)
 	default:
+		g.space, g.sync = s.spaces[s.x.ns[it.head]].name, !v.relaxed
+		g.left = append(g.left, departure{it.head, s.x.length[it.head], why, s.x.digest[it.head], it.Key})
 		s.detachLocked(it.head, condemn)
 		v.slab.Quarantine(it.pay.Slots)
 		s.spaces[s.x.ns[it.head]].used -= s.sizeLocked(it.head)
-		bad := badRow{head: it.head, slots: s.x.chain(nil, it.head), reason: reason}
-		s.commits.enqueue(group{sync: !v.relaxed, bad: []badRow{bad}})
+		g.bad = append(g.bad, badRow{head: it.head, slots: s.x.chain(nil, it.head), reason: reason})
+		s.commits.enqueue(g)
 	}
 	s.unlock(h)
 	if mine {

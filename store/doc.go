@@ -30,6 +30,12 @@
 // outside the pin lock and queues it only in a section that finds the entry of
 // that generation in the index, so that no write-back revives a removed key.
 //
+// # Why a key is not there
+//
+// Each section of the pin lock that takes entries out of the index leaves word of
+// them with its group: which, and why. A bounded history is made of that, which
+// Explain and the count of misses read. It is of this process.
+//
 // # Concurrency
 //
 // Everything of Store may be called concurrently. Loading and Storing belong to
@@ -48,7 +54,10 @@
 //	committer.settling
 //	    Store.mu (the pin lock)
 //	        committer.mu
+//	        history.in
 //	        the slab's state lock
+//	history.mu (never under the pin lock)
+//	    history.in
 //	Storing.mu, Loading.mu (never together with the pin lock)
 //
 // # Errors

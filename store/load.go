@@ -113,6 +113,7 @@ func (l *Loading) capture(sp *space, keys []string) {
 		from[i+1] = len(chain)
 	}
 	s.unlock(h)
+	s.countMisses(len(keys), func(i int) (Status, digest) { return backing[i].Status, ds[i] })
 	for i, it := range l.items {
 		it.Key = keys[i]
 		if it.Status == InvalidKey {
@@ -349,11 +350,13 @@ func (s *Store) judge(it *loadItem, err error) Status {
 	}
 	if errors.Is(err, slab.ErrCorrupt) {
 		s.metrics.corrupt.WithLabelValues(s.volumes[it.vol].slab.Name()).Inc()
+		s.metrics.misses[ReasonCorrupt].Inc()
 		s.condemn(it, "checksum mismatch on load", false)
 		return Corrupt
 	}
 	var ioErr *slab.IOError
 	if errors.As(err, &ioErr) {
+		s.metrics.misses[ReasonCorrupt].Inc()
 		s.condemn(it, "read error on load: "+err.Error(), true)
 	}
 	return IOError

@@ -34,7 +34,7 @@ func (s *Store) Lookup(ctx context.Context, ns string, keys []string, o LookupOp
 		ls = s.newLease(sp, *o.Lease, len(keys))
 	}
 	now := s.nowMS()
-	run, stopped := true, false
+	run, stopped, looked := true, false, 0
 	h := s.lockIn(ctx, lockLookup)
 	limit := s.pinLimit(sp)
 	for i := range keys {
@@ -43,6 +43,7 @@ func (s *Store) Lookup(ctx context.Context, ns string, keys []string, o LookupOp
 			res.Status = Missing
 			continue
 		}
+		looked = i + 1
 		*res = s.hitLocked(ds[i], valid[i], now)
 		if res.Status == OK && ls != nil && !s.pinLocked(ls, ds[i], limit) {
 			res.Status = Busy
@@ -63,6 +64,7 @@ func (s *Store) Lookup(ctx context.Context, ns string, keys []string, o LookupOp
 	refusePins(sp, r.Results, pinned, limit)
 	s.noteExpiry(r.Lease)
 	s.metrics.countResults("lookup", r.Results)
+	s.countMisses(looked, func(i int) (Status, digest) { return r.Results[i].Status, ds[i] })
 	return r, ctx.Err()
 }
 

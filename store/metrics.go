@@ -20,6 +20,8 @@ type metrics struct {
 	leasesExpired     prometheus.Counter
 	expirations       prometheus.Counter
 	recoveryFaults    prometheus.Counter
+	missesVec         *prometheus.CounterVec
+	misses            map[Reason]prometheus.Counter
 }
 
 func newMetrics() *metrics {
@@ -48,6 +50,11 @@ func newMetrics() *metrics {
 		expirations:       counter("expirations_total", "Entries removed because their time to live was over."),
 		recoveryFaults:    counter("recovery_faults_total", "Rows that recovery could not accept."),
 	}
+	m.missesVec = vec("misses_total", "Keys that a lookup or load did not get, by why. never_stored: nothing is known of the key since this process started; unknown: it may have left earlier than what is remembered.", "reason")
+	m.misses = map[Reason]prometheus.Counter{}
+	for _, r := range missReasons() {
+		m.misses[r] = m.missesVec.WithLabelValues(r.String())
+	}
 	for op := range lockOps {
 		m.lockHold[op] = m.lockHoldVec.WithLabelValues(lockNames[op])
 	}
@@ -57,6 +64,7 @@ func newMetrics() *metrics {
 func (m *metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
 		m.lockHoldVec, m.commit, m.results, m.corrupt, m.generationChanged, m.stalePins, m.leasesExpired, m.expirations, m.recoveryFaults,
+		m.missesVec,
 	}
 }
 

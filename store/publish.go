@@ -103,10 +103,10 @@ func (st *Storing) wrote(round []*storeItem, v int) bool {
 // the round true.
 func (st *Storing) publish(round []*storeItem) uint64 {
 	s := st.s
-	g := group{sync: s.anySync(st.ns), sets: make([]setRow, 0, len(round))}
+	now := s.nowMS()
+	g := group{at: now, space: st.ns.name, sync: s.anySync(st.ns), sets: make([]setRow, 0, len(round))}
 	old, back, suspect := s.newSlotLists(len(round)), s.newSlotLists(0), s.newSlotLists(0)
 	used := s.newSlotLists(len(round))
-	now := s.nowMS()
 	rows := make([]setRow, len(round))
 	for i, it := range round {
 		if it.ids != nil {
@@ -164,8 +164,11 @@ func (st *Storing) admitLocked(it *storeItem, g *group, old slotLists, now int64
 			it.end(Pinned, nil)
 			return false
 		}
-		s.unlinkLocked(h, old)
-		g.deletes = append(g.deletes, h)
+		why := ReasonReplaced
+		if s.x.dead(h, now) {
+			why = ReasonExpired
+		}
+		s.dropLocked(g, old, h, it.Key, why)
 	}
 	s.x.insert(entry{it.digest, it.gen, it.sum, uint32(it.Len), st.expiry, st.ns.num}, it.ids)
 	s.countLocked(it.ids[0], 1)

@@ -37,9 +37,9 @@ func (s *Store) Remove(ctx context.Context, ns string, keys []string, force bool
 	ds, valid := s.digests(sp, keys)
 	markRepeats(r.Results, ds, valid)
 	broken := s.commits.broken()
-	g := group{deletes: make([]id, 0, len(keys))}
-	slots := s.newSlotLists(len(keys))
 	now := s.nowMS()
+	g := group{at: now, space: sp.name, deletes: make([]id, 0, len(keys)), left: make([]departure, 0, len(keys))}
+	slots := s.newSlotLists(len(keys))
 
 	h := s.lockIn(ctx, lockRemove)
 	for i := range keys {
@@ -51,7 +51,7 @@ func (s *Store) Remove(ctx context.Context, ns string, keys []string, force bool
 		case broken != nil:
 			res.Status, res.Err = Unavailable, broken
 		default:
-			res.Status = s.removeLocked(&g, slots, ds[i], force, now)
+			res.Status = s.removeLocked(&g, slots, ds[i], keys[i], force)
 		}
 	}
 	s.move(slots, slab.Used, slab.Deleting)
@@ -88,19 +88,21 @@ func markRepeats(results []KeyResult, ds []digest, valid []bool) {
 
 // removeLocked unlinks one entry. An expired one goes too, but was absent.
 // +checklocks:s.mu
-func (s *Store) removeLocked(g *group, slots slotLists, d digest, force bool, now int64) Status {
+func (s *Store) removeLocked(g *group, slots slotLists, d digest, key string, force bool) Status {
 	h, ok := s.x.find(d)
 	if !ok {
 		return Missing
 	}
-	if s.x.pins[h] > 0 && !force {
-		return Pinned
-	}
-	dead := s.x.dead(h, now)
-	s.unlinkLocked(h, slots)
-	g.deletes = append(g.deletes, h)
-	if dead {
+	switch pinned := s.x.pins[h] > 0; {
+	case s.x.dead(h, g.at):
+		s.dropLocked(g, slots, h, key, ReasonExpired)
 		return Missing
+	case pinned && !force:
+		return Pinned
+	case pinned:
+		s.dropLocked(g, slots, h, key, ReasonForced)
+	default:
+		s.dropLocked(g, slots, h, key, ReasonRemoved)
 	}
 	return OK
 }

@@ -23,6 +23,8 @@ type Store struct {
 	born    uint64 // generations from here on are of this mount
 	metrics *metrics
 	commits *committer
+	past    history
+	started time.Time
 
 	mu sync.Mutex // the pin lock; taken through lock and unlock only
 	// x is set by Open; what it holds is guarded by mu, but for x.gen.
@@ -73,6 +75,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		leases: newLeaseTable(), stop: make(chan struct{}), commitd: make(chan struct{}),
 		expire: make(chan struct{}, 1), changing: make(chan struct{}, 1), clears: make(chan struct{}, 1),
 	}
+	s.past.size, s.started = historySize, o.Now()
 	s.commits = newCommitter(s)
 	s.names.Store(&map[string]*space{})
 	if err := s.attach(); err != nil {

@@ -90,7 +90,7 @@ func (s *Store) sweepLeases() {
 // there are none left anywhere.
 func (s *Store) sweepEntries(from, to int, nowMS int64) bool {
 	slots := s.newSlotLists(0)
-	g := group{sync: true}
+	g := group{at: nowMS, sync: true}
 	h := s.lock(lockSweep)
 	defer s.unlock(h)
 	if s.x.ttls == 0 {
@@ -98,8 +98,7 @@ func (s *Store) sweepEntries(from, to int, nowMS int64) bool {
 	}
 	for i := from; i < to; i++ {
 		if s.x.life[i] == live && s.x.dead(id(i), nowMS) {
-			s.unlinkLocked(id(i), slots)
-			g.deletes = append(g.deletes, id(i))
+			s.dropLocked(&g, slots, id(i), "", ReasonExpired)
 		}
 	}
 	if len(g.deletes) == 0 {
