@@ -9,10 +9,15 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
-// ErrArenaClosed answers a Get after Close.
-var ErrArenaClosed = errors.New("arena is closed")
+// ErrArenaClosed answers a Get after Close; ErrStill a GetWhile for which nothing
+// moved.
+var (
+	ErrArenaClosed = errors.New("arena is closed")
+	ErrStill       = errors.New("nothing moved in the memory that others hold")
+)
 
 // Arena is a budget of memory for direct I/O: one mmap'ed region that requests
 // share, oldest first.
@@ -23,7 +28,9 @@ var ErrArenaClosed = errors.New("arena is closed")
 // request waits, a small one behind it waits too, else a stream of small ones
 // would starve it.
 type Arena struct {
-	cap int64 // bytes, a multiple of ArenaAlign
+	cap   int64        // bytes, a multiple of ArenaAlign
+	born  time.Time    // what moved counts from
+	moved atomic.Int64 // when bytes moved last, in nanoseconds
 
 	mu sync.Mutex
 	// +checklocks:mu
@@ -65,14 +72,19 @@ func NewArena(bytes int64) (*Arena, error) {
 	if err != nil {
 		return nil, fmt.Errorf("arena: %w", err)
 	}
-	return &Arena{region: region, free: free, cap: limit, buddy: newBuddy(int(pieces))}, nil
+	return &Arena{region: region, free: free, cap: limit, buddy: newBuddy(int(pieces)), born: time.Now()}, nil
 }
 
 // Get returns n bytes, waiting behind everybody who asked earlier. It fails
 // with ErrNoRoom if n is more than the arena will ever have, with
 // ErrArenaClosed after Close, and with ctx's error when ctx ends first; the
 // next waiter is then looked at. n = 0 gives an empty Buf without waiting.
-func (a *Arena) Get(ctx context.Context, n int64) (*Buf, error) {
+func (a *Arena) Get(ctx context.Context, n int64) (*Buf, error) { return a.GetWhile(ctx, n, 0) }
+
+// GetWhile is Get for as long as the turn is coming: it fails with ErrStill when,
+// while it waited, nothing was released and nothing stirred for the time still.
+// 0 is as long as ctx.
+func (a *Arena) GetWhile(ctx context.Context, n int64, still time.Duration) (*Buf, error) {
 	if err := a.check(n); err != nil {
 		return nil, err
 	}
@@ -92,17 +104,48 @@ func (a *Arena) Get(ctx context.Context, n int64) (*Buf, error) {
 	place := a.waiters.PushBack(w)
 	a.mu.Unlock()
 
-	select {
-	case <-w.ready:
+	err := a.await(ctx, w, still)
+	if err == nil {
 		return w.buf, nil
-	case <-ctx.Done():
-		return a.leave(ctx, w, place)
+	}
+	return a.leave(w, place, err)
+}
+
+// await returns nil when the waiter was served, else why it waits no more.
+func (a *Arena) await(ctx context.Context, w *waiter, still time.Duration) error {
+	var quiet <-chan time.Time
+	var timer *time.Timer
+	began := a.now()
+	if still > 0 {
+		timer = time.NewTimer(still)
+		defer timer.Stop()
+		quiet = timer.C
+	}
+	for {
+		select {
+		case <-w.ready:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-quiet:
+			left := still - time.Duration(a.now()-max(began, a.moved.Load()))
+			if left <= 0 {
+				return ErrStill
+			}
+			timer.Reset(left)
+		}
 	}
 }
 
-// leave takes a waiter whose context ended out of the line, unless it was
-// served at the same moment: then the Buf is returned after all.
-func (a *Arena) leave(ctx context.Context, w *waiter, place *list.Element) (*Buf, error) {
+func (a *Arena) now() int64 { return int64(time.Since(a.born)) }
+
+// Stir tells those who wait that bytes move in memory that others hold, so that
+// their turn will come. Any number of goroutines may call it, often.
+func (a *Arena) Stir() { a.moved.Store(a.now()) }
+
+// leave takes a waiter that waits no more out of the line, unless it was served at
+// the same moment: then the Buf is returned after all.
+func (a *Arena) leave(w *waiter, place *list.Element, why error) (*Buf, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if w.buf != nil {
@@ -110,7 +153,7 @@ func (a *Arena) leave(ctx context.Context, w *waiter, place *list.Element) (*Buf
 	}
 	a.waiters.Remove(place)
 	a.serveLocked() // it may have been the one that held the others up
-	return nil, fmt.Errorf("get %d bytes from the arena: %w", w.n, ctx.Err())
+	return nil, fmt.Errorf("get %d bytes from the arena: %w", w.n, why)
 }
 
 // TryGet is Get without waiting: false when somebody waits already, when there
@@ -252,6 +295,7 @@ func (b *Buf) Release() {
 		panic("ioengine: buffer released twice")
 	}
 	a := b.arena
+	a.Stir()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i, page := range b.pages {

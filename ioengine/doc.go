@@ -46,7 +46,7 @@
 // # Errors
 //
 // ErrUnaligned and ErrEndOfDevice are an op's, ErrClosed an engine's,
-// ErrArenaClosed and ErrNoRoom an arena's, ErrHeld Open's and WithFlock's (as a
+// ErrArenaClosed, ErrNoRoom and ErrStill an arena's, ErrHeld Open's and WithFlock's (as a
 // HeldError if it is held under another name), ErrReadOnly Open's; what the
 // kernel said (EIO, ENODEV, …) is wrapped beneath the device's name. Use
 // errors.Is. Programming errors panic: a Buf released twice, an engine without

@@ -30,11 +30,11 @@ func (st *Storing) start(items []*storeItem) {
 	for _, it := range items {
 		switch {
 		case it.settle:
-			it.drop()
+			st.drop(it)
 		case it.claim != nil:
 			byVolume[it.vol] = append(byVolume[it.vol], it)
-		case st.s.o.Buffers.InUse() > st.s.o.Buffers.Cap()/2:
-			it.drop() // a follower keeps its bytes for a takeover only while memory is plenty
+		case !st.keep(it):
+			st.drop(it)
 		}
 	}
 	for v, mine := range byVolume {

@@ -5,7 +5,6 @@ package store
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,7 +22,9 @@ import (
 // from being reused until its read has ended, whatever becomes of the key.
 type Loading struct {
 	s      *Store
-	wait   time.Duration // for memory; 0: as long as ctx
+	still  time.Duration // how long memory may stand still before the first key has any; 0: as long as ctx
+	window *window
+	given  int64 // bytes of the result that Next returned last; of the goroutine that calls it
 	ctx    context.Context
 	cancel context.CancelFunc
 	trace  *Trace
@@ -61,20 +62,27 @@ type LoadItem struct {
 }
 
 // Load begins to load keys. Memory for whole keys is taken in request order
-// from the stream budget as results are released. The caller must Close.
+// from the stream budget, up to the batch's share of it as results are taken: a
+// result that Next returned counts until the next call. The caller must Close.
 func (s *Store) Load(ctx context.Context, ns string, keys []string) (*Loading, error) {
 	return s.LoadWithin(ctx, ns, keys, 0)
 }
 
-// LoadWithin is Load with a bound on how long a key waits for its memory while
-// others hold it: then the key is answered Busy with ErrNoMemory. 0 is as long
-// as ctx.
-func (s *Store) LoadWithin(ctx context.Context, ns string, keys []string, wait time.Duration) (*Loading, error) {
+// LoadWithin is Load that does not begin where memory stands still: when nothing
+// of what others hold has moved for the time still, and the batch has had no
+// memory yet, all its keys are answered Busy with ErrNoMemory. Once the first key
+// has its memory the later ones wait for theirs as long as ctx. 0 is as long as
+// ctx for all.
+func (s *Store) LoadWithin(ctx context.Context, ns string, keys []string, still time.Duration) (*Loading, error) {
+	return s.loadWithin(ctx, ns, keys, still, s.o.Buffers.Cap()/windowShare)
+}
+
+func (s *Store) loadWithin(ctx context.Context, ns string, keys []string, still time.Duration, share int64) (*Loading, error) {
 	sp, err := s.enter(ns)
 	if err != nil {
 		return nil, err
 	}
-	l := &Loading{s: s, wait: wait, items: make([]*loadItem, len(keys))}
+	l := &Loading{s: s, still: still, window: s.newWindow(share), items: make([]*loadItem, len(keys))}
 	l.wake = sync.NewCond(&l.mu)
 	l.ctx, l.cancel = context.WithCancel(ctx)
 	l.stopCh = context.AfterFunc(l.ctx, l.wakeAll)
@@ -129,71 +137,6 @@ func (l *Loading) capture(sp *space, keys []string) {
 	}
 }
 
-// run gives every captured key its memory, in request order, and submits as
-// many keys at once as there is memory for.
-func (l *Loading) run() {
-	defer l.s.work.Done()
-	var batch []*loadItem
-	for i, it := range l.items {
-		if it.head == none {
-			continue
-		}
-		buf, ok := l.s.o.Buffers.TryGet(it.Bytes)
-		if !ok {
-			l.submit(batch)
-			batch = nil
-			var err error
-			buf, err = l.memory(it.Bytes)
-			switch {
-			case err == nil:
-			case errors.Is(err, ioengine.ErrNoRoom):
-				err = fmt.Errorf("%d bytes were stored under larger limits; limits.stream_bytes is %d now", it.Bytes, l.s.o.Buffers.Cap())
-				l.finish(it, TooLarge, err)
-				l.s.release([]id{it.head})
-				continue
-			case errors.Is(err, ErrNoMemory):
-				l.finish(it, Busy, err)
-				l.s.release([]id{it.head})
-				continue
-			default:
-				l.giveUp(l.items[i:])
-				return
-			}
-		}
-		it.Buf = buf
-		batch = append(batch, it)
-	}
-	l.submit(batch)
-}
-
-// memory gets a key's memory, within wait.
-func (l *Loading) memory(n int64) (*ioengine.Buf, error) {
-	ctx := l.ctx
-	if l.wait > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, l.wait)
-		defer cancel()
-	}
-	buf, err := l.s.o.Buffers.Get(ctx, n)
-	if errors.Is(err, context.DeadlineExceeded) && l.ctx.Err() == nil {
-		return nil, fmt.Errorf("%w for %v", ErrNoMemory, l.wait)
-	}
-	return buf, err
-}
-
-// giveUp answers keys whose read never started and never will.
-func (l *Loading) giveUp(items []*loadItem) {
-	var heads []id
-	for _, it := range items {
-		if it.head == none {
-			continue
-		}
-		heads = append(heads, it.head)
-		l.finish(it, Deadline, l.ctx.Err())
-	}
-	l.s.release(heads)
-}
-
 // submit reads the items, one call per slab.
 func (l *Loading) submit(items []*loadItem) {
 	for v := range l.s.volumes {
@@ -233,6 +176,7 @@ func (l *Loading) read(v int, items []*loadItem) {
 	left.Store(int64(len(items)))
 	l.s.work.Add(1)
 	l.s.volumes[v].slab.Read(reqs, func(i int, err error) {
+		l.s.Stir()
 		status := l.s.judge(items[i], err)
 		last := left.Add(-1) == 0
 		if last {
@@ -260,6 +204,7 @@ func (l *Loading) finish(it *loadItem, status Status, err error) {
 	l.mu.Unlock()
 	if buf != nil {
 		buf.Release()
+		l.window.give(it.Bytes)
 	}
 }
 
@@ -277,6 +222,10 @@ func (l *Loading) Next() (LoadItem, bool) {
 	}
 	it := l.items[l.next]
 	l.next++
+	if l.given > 0 {
+		l.window.give(l.given)
+		l.given = 0
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !it.ready {
@@ -292,6 +241,9 @@ func (l *Loading) Next() (LoadItem, bool) {
 	r := LoadItem{Key: it.Key, Status: Deadline}
 	if it.ready {
 		r = it.LoadItem
+		if r.Buf != nil {
+			l.given = r.Bytes
+		}
 	} else {
 		r.Err = l.ctx.Err()
 	}

@@ -254,13 +254,13 @@ func (st *Storing) followed(it *storeItem) bool {
 	case <-c.done:
 	case <-st.ctx.Done():
 		it.end(Deadline, st.ctx.Err())
-		it.drop()
+		st.drop(it)
 		return true
 	}
 	switch {
 	case c.ok && !st.o.Overwrite:
 		it.end(Exists, nil)
-		it.drop()
+		st.drop(it)
 		st.confirm([]*storeItem{it}, c.pos)
 	case it.Buf == nil:
 		it.end(Busy, errors.New("another batch was storing this key, and the bytes of this one were not kept: store it again"))
@@ -284,6 +284,6 @@ func (st *Storing) giveBack(round []*storeItem) {
 	s.move(back, slab.Reserved, slab.Free)
 	s.unlock(h)
 	for _, it := range round {
-		it.drop()
+		st.drop(it)
 	}
 }

@@ -54,6 +54,8 @@ type Storing struct {
 	run    uint64 // generation of the batch's first item
 
 	items  []*storeItem
+	window *window // of what is added and not written yet
+	kept   int64   // bytes of the keys that only follow
 	seen   map[digest]struct{}
 	writes sync.WaitGroup
 	ended  chan struct{} // closed when finish has ended
@@ -86,6 +88,7 @@ type storeItem struct {
 
 	claim  *claim // ours
 	follow *claim // another batch's: it decides
+	charge int64  // bytes that the payload takes of the batch's window
 
 	order     []int // volumes to try, best first
 	vol       int
@@ -122,7 +125,7 @@ func (s *Store) BeginStore(ctx context.Context, ns string, o StoreOptions) (*Sto
 	if err := s.begin(); err != nil {
 		return nil, err
 	}
-	st := &Storing{s: s, ctx: ctx, ns: sp, o: o, seen: map[digest]struct{}{}, ended: make(chan struct{}), shown: make(chan struct{})}
+	st := &Storing{s: s, ctx: ctx, ns: sp, o: o, window: s.newWindow(s.o.Buffers.Cap() / windowShare), seen: map[digest]struct{}{}, ended: make(chan struct{}), shown: make(chan struct{})}
 	st.now = s.nowMS()
 	ttl := o.TTL
 	if ttl == 0 {
@@ -149,6 +152,7 @@ func (st *Storing) Add(items ...StoreItem) {
 		it := &storeItem{StoreItem: in, pos: uint32(len(st.items)), replaces: none}
 		st.items = append(st.items, it)
 		fresh[i] = it
+		st.hold(it)
 		switch {
 		case CheckKey(in.Key) != nil:
 			it.end(InvalidKey, CheckKey(in.Key))
@@ -173,14 +177,6 @@ func (it *storeItem) end(status Status, err error) {
 	it.status, it.err, it.settle = status, err, true
 }
 
-// drop gives an item's memory back.
-func (it *storeItem) drop() {
-	if it.Buf != nil {
-		it.Buf.Release()
-		it.Buf = nil
-	}
-}
-
 // write submits the writes of items on one volume.
 func (st *Storing) write(v int, items []*storeItem) {
 	reqs := make([]slab.WriteReq, len(items))
@@ -195,7 +191,7 @@ func (st *Storing) write(v int, items []*storeItem) {
 	// keep the caller, who has a deadline.
 	go st.s.volumes[v].slab.Write(reqs, func(i int, sum uint64, err error) {
 		items[i].sum, items[i].writeErr = sum, err
-		items[i].drop()
+		st.drop(items[i])
 		st.writes.Done()
 	})
 }
