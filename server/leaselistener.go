@@ -25,11 +25,7 @@ type LeaseOptions struct {
 // stock LMCache asks for and the contract, nothing else, for whoever has an allowed address and
 // without a token.
 func (s *Server) LeaseHandler(o LeaseOptions) http.Handler {
-	t := &router{s: s, strict: true}
-	t.handle("/v1/kv/{namespace}/{key}", methods{"PUT": s.put})
-	t.handle("/v1/kv/{namespace}/{key}/leases", methods{"POST": s.stage})
-	t.handle("/v1/leases/{id}/release", methods{"POST": s.releaseLease})
-	t.handle("/openapi.json", methods{"GET": s.openapi})
+	t := s.leaseRoutes()
 	rights := access{namespaces: map[string]bool{}}
 	for _, n := range o.Namespaces {
 		rights.namespaces[n] = true
@@ -44,6 +40,15 @@ func (s *Server) LeaseHandler(o LeaseOptions) http.Handler {
 		x.access, x.patience = rights, leasePatience
 		t.ServeHTTP(x, r)
 	}))
+}
+
+func (s *Server) leaseRoutes() *router {
+	t := &router{s: s, strict: true}
+	t.handle("/v1/kv/{namespace}/{key}", methods{"PUT": s.put})
+	t.handle("/v1/kv/{namespace}/{key}/leases", methods{"POST": s.stage})
+	t.handle("/v1/leases/{id}/release", methods{"POST": s.releaseLease})
+	t.handle("/openapi.json", methods{"GET": s.openapi})
+	return t
 }
 
 // admit refuses clients by their address.
