@@ -309,9 +309,12 @@ func (s *script) show(ts *testscript.TestScript, p *pending) {
 	if p.r.file != "" {
 		ts.Check(os.WriteFile(ts.MkAbs(p.r.file), e.Content, 0o600))
 	} else {
-		fmt.Fprintf(out, "\n%s", e.Content)
+		fmt.Fprintf(out, "\n%s", e.Content[:min(len(e.Content), shown)])
 	}
 }
+
+// shown is how much of a body is printed, in bytes.
+const shown = 16 << 10
 
 // finishOne waits for a request and judges it.
 func (s *script) finishOne(ts *testscript.TestScript, p *pending) {
