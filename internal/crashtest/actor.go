@@ -48,8 +48,10 @@ func (a *actor) run() {
 			a.pin()
 		case n < 95:
 			a.unpin()
-		case n < 97:
+		case n < 96:
 			a.list()
+		case n < 97:
+			a.clear()
 		default:
 			a.model.advance(1 + a.rng.Int64N(3000))
 		}
@@ -206,6 +208,34 @@ func (a *actor) remove() {
 		}
 	}
 	a.model.end(batch, events, answers, 0)
+}
+
+// clear takes a whole namespace: for the model, a remove of each of its keys.
+// Which entries leases kept it does not say.
+func (a *actor) clear() {
+	ns := a.setup.names[a.pick()[0]].ns
+	var all []int
+	for i, n := range a.setup.names {
+		if n.ns == ns {
+			all = append(all, i)
+		}
+	}
+	events := a.model.begin(evRemove, all, nil, 0)
+	r, err := a.node.store.Clear(context.Background(), ns)
+	cleared := answer{done, "cleared"}
+	switch {
+	case err != nil:
+		cleared = answer{unknown, err.Error()}
+		a.refused("clear", err)
+	case r.Pinned > 0:
+		cleared = answer{unknown, fmt.Sprintf("cleared but for %d", r.Pinned)}
+	}
+	answers := make([]answer, len(all))
+	for i := range answers {
+		answers[i] = cleared
+	}
+	a.tally("clear", "cleared")
+	a.model.end(all, events, answers, 0)
 }
 
 func removeOutcome(s store.Status) outcome {

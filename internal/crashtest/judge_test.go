@@ -130,6 +130,28 @@ func TestPayloadNamesItsVersion(t *testing.T) {
 	}
 }
 
+// An answer that a key exists rests on an older version. While it may still be
+// asked what became of the key, that version and its expiry are remembered.
+func TestPruneKeepsWhatExistsRestsOn(t *testing.T) {
+	m := newModel([]keyName{{"default", "k"}}, false, 0)
+	do := func(kind eventKind, o outcome, ttl int64) {
+		m.end([]int{0}, m.begin(kind, []int{0}, []int64{1}, ttl), []answer{{outcome: o}}, ttl)
+	}
+	for range 6 {
+		do(evStore, done, 0)
+	}
+	do(evStore, done, 10)
+	exists := m.begin(evStore, []int{0}, []int64{1}, 0)
+	m.advance(20)
+	do(evRemove, held, 0) // missing: the version has expired
+	m.end([]int{0}, exists, []answer{{outcome: held}}, 0)
+	s := m.freeze(func() {})
+	j := judge{key: s.keys[0], begin: math.MaxUint64, end: math.MaxUint64, since: m.clock(), now: m.clock(), crashed: true}
+	if f := j.observe(observation{status: foundNothing}); f != nil {
+		t.Errorf("absent after it expired: %s", f.text)
+	}
+}
+
 // What a later settled event has put out of reach is forgotten; what may still
 // matter is kept.
 func TestPrune(t *testing.T) {

@@ -216,6 +216,13 @@ func (h *history) prune() {
 			}
 		}
 	}
+	for _, e := range h.events {
+		// An `exists` beside it rests on a version from before, which may have
+		// expired since: forgetting that would leave nothing to explain its end.
+		if e.kind == evStore && e.outcome == held && e.begin < last.begin && e.end >= from {
+			return
+		}
+	}
 	h.events = slices.DeleteFunc(h.events, func(e *event) bool {
 		return e.end < from || e.outcome == refused
 	})
