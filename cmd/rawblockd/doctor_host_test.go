@@ -163,6 +163,7 @@ func TestDoctorMemory(t *testing.T) {
 		"enough":     {with(map[string]string{"sys/fs/cgroup/a/b/memory.max": "2147483648"}), verdictOK, []string{"has 2.0 GiB"}},
 		"v1":         {with(map[string]string{"proc/self/cgroup": "4:cpu,memory:/c\n", "sys/fs/cgroup/memory/c/memory.limit_in_bytes": gib}), verdictFail, []string{"memory/c has"}},
 		"v1 none":    {with(map[string]string{"proc/self/cgroup": "4:memory:/c\n", "sys/fs/cgroup/memory/c/memory.limit_in_bytes": "9223372036854771712"}), verdictOK, []string{"this host"}},
+		"v1 no host": {map[string]string{"proc/self/cgroup": "4:memory:/c\n", "sys/fs/cgroup/memory/c/memory.limit_in_bytes": "9223372036854771712"}, verdictWarn, []string{"not known"}},
 		"small host": {map[string]string{"proc/meminfo": "MemTotal: 1000000 kB\n"}, verdictFail, []string{"this host has 977 MiB"}},
 		"busy host":  {map[string]string{"proc/meminfo": "MemTotal: 16777216 kB\nMemAvailable: 1000 kB\n"}, verdictWarn, []string{"only 1000 KiB"}},
 		"nothing":    {nil, verdictWarn, []string{"the limit is not known"}},

@@ -199,6 +199,13 @@ func TestDoctorFails(t *testing.T) {
 			serve(t, "--config", write(t, other))
 			c.Listen.Admin = other.Listen.Admin
 		}, "", "listen.admin", []string{"in use by another rawblockd (pid "}},
+		"port of another daemon, beside one's own": {func(t *testing.T, c *config.Config) {
+			other := testConfig(t, shortDir(t))
+			other.Listen.Admin = freePort(t)
+			serve(t, "--config", write(t, other))
+			serve(t, "--config", write(t, c))
+			c.Listen.Admin = other.Listen.Admin
+		}, "", "listen.admin", []string{"in use by another rawblockd (pid "}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := testConfig(t, shortDir(t))

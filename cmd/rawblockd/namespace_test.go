@@ -30,8 +30,9 @@ func TestNamespaceVerbs(t *testing.T) {
 	if put.Created || put.Quota != 0 || put.TTLMS != 3_600_000 || put.Fingerprint != "llama" || len(put.Slabs) != 1 || put.Entries != 1 {
 		t.Errorf("set of the quota alone: got %+v", put)
 	}
+	ok(t, at("namespace", "set", "tenant", "--quota", "6MiB")...)
 	asJSON(t, &put, at("namespace", "set", "tenant", "--ttl", "0", "--slabs", "", "--json")...)
-	if put.TTLMS != 0 || len(put.Slabs) != 0 {
+	if put.TTLMS != 0 || len(put.Slabs) != 0 || put.Quota != 6<<20 || put.Fingerprint != "llama" {
 		t.Errorf("set back to the defaults: got %+v", put)
 	}
 	s.end()
@@ -41,7 +42,7 @@ func TestNamespaceVerbs(t *testing.T) {
 	lines := strings.Split(list, "\n")
 	if len(lines) != 4 || strings.Join(strings.Fields(lines[0]), " ") != "NAMESPACE ENTRIES SLOT BYTES QUOTA PINNED TTL SLABS FROM" ||
 		strings.Join(strings.Fields(lines[1]), " ") != "default 0 0 B none 0 B none dev configuration" ||
-		strings.Join(strings.Fields(lines[2]), " ") != "tenant 1 2.0 MiB none 0 B none all API" {
+		strings.Join(strings.Fields(lines[2]), " ") != "tenant 1 2.0 MiB 6.0 MiB 0 B none all API" {
 		t.Errorf("list: got\n%s", list)
 	}
 	var all api.NamespacesResponse
