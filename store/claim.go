@@ -15,9 +15,6 @@ func (st *Storing) start(items []*storeItem) {
 	if len(items) == 0 {
 		return
 	}
-	for _, it := range items {
-		it.order = st.s.place(st.ns, it.Len)
-	}
 	short := st.obtain(items)
 	// Slots and quota of what was removed come back with the next sync.
 	if len(short) > 0 && st.s.reclaim(st) {
@@ -47,10 +44,11 @@ func (st *Storing) start(items []*storeItem) {
 // obtain claims items in one lock section and then reserves their slots. It
 // settles and returns those for which there was no room.
 func (st *Storing) obtain(items []*storeItem) []*storeItem {
-	st.claimAll(items)
+	p := st.s.newPlan(st.ns)
+	st.claimAll(items, p)
 	for _, it := range items {
 		if it.claim != nil && !it.settle {
-			st.reserve(it)
+			st.reserve(it, p)
 		}
 	}
 	st.forfeit(items)
@@ -65,8 +63,8 @@ func (st *Storing) obtain(items []*storeItem) []*storeItem {
 
 // claimAll decides in one lock section which items this batch stores, which are
 // there already, and which another batch is storing now. What it stores is
-// charged to the namespace.
-func (st *Storing) claimAll(items []*storeItem) {
+// charged to the namespace, by the slab it is planned for.
+func (st *Storing) claimAll(items []*storeItem, p *plan) {
 	s := st.s
 	broken := s.commits.broken()
 	claims := make([]claim, len(items))
@@ -85,17 +83,17 @@ func (st *Storing) claimAll(items []*storeItem) {
 		case broken != nil:
 			it.end(Unavailable, broken)
 		default:
-			st.claimLocked(it, &claims[i], now)
+			st.claimLocked(it, &claims[i], p, now)
 		}
 	}
 }
 
 // +checklocks:st.s.mu
-func (st *Storing) claimLocked(it *storeItem, c *claim, now int64) {
+func (st *Storing) claimLocked(it *storeItem, c *claim, p *plan, now int64) {
 	s := st.s
 	h, found := s.x.find(it.digest)
 	if found && !s.x.dead(h, now) {
-		if !st.o.Overwrite {
+		if !st.o.Overwrite && s.servesLocked(h) {
 			it.end(Exists, nil)
 			return
 		}
@@ -111,17 +109,14 @@ func (st *Storing) claimLocked(it *storeItem, c *claim, now int64) {
 		it.follow = other
 		return
 	}
-	switch {
-	case st.ns.gone:
+	if st.ns.gone {
 		it.end(Unavailable, fmt.Errorf("%w %q: it was deleted meanwhile", ErrNamespace, st.ns.name))
 		return
-	case len(it.order) == 0:
-		it.end(Unavailable, fmt.Errorf("none of the slabs of namespace %q is configured", st.ns.name))
+	}
+	if !p.choose(it) || !st.chargeLocked(it, s.volumes[it.vol].slotBytes(it.Len)) {
 		return
 	}
-	if !st.chargeLocked(it, s.volumes[it.order[0]].slotBytes(it.Len)) {
-		return
-	}
+	p.keep(it)
 	s.claims[it.digest] = c
 	it.claim = c
 }
@@ -141,7 +136,7 @@ func (st *Storing) chargeLocked(it *storeItem, bytes int64) bool {
 }
 
 // reserve takes a generation and slots for an item we have claimed, or settles it.
-func (st *Storing) reserve(it *storeItem) {
+func (st *Storing) reserve(it *storeItem, p *plan) {
 	s := st.s
 	gen, err := s.o.Meta.NextGenerations(1)
 	if err != nil {
@@ -154,23 +149,7 @@ func (st *Storing) reserve(it *storeItem) {
 	if mutant.On(mutant.H9) && st.reserveInPlace(it) {
 		return
 	}
-	status, reason := NoSpace, error(nil)
-	for _, i := range it.order {
-		v := s.volumes[i]
-		n := v.slab.SlotsFor(it.Len)
-		if why, ro := v.slab.ReadOnly(); ro {
-			status, reason = Unavailable, fmt.Errorf("slab %q is read-only: %s", v.slab.Name(), why)
-			continue
-		}
-		slots, ok := v.slab.Reserve(n)
-		if !ok {
-			status, reason = NoSpace, fmt.Errorf("slab %q has %d free slots, the payload needs %d", v.slab.Name(), v.slab.Counts().Free, n)
-			continue
-		}
-		it.vol, it.slots, it.ids = i, slots, v.toIDs(slots)
-		return
-	}
-	it.end(status, reason)
+	p.reserve(it)
 }
 
 // forfeit takes back the claims and charges of items that were settled without

@@ -15,7 +15,12 @@ func quarantineLimit(total uint32) uint32 { return max(total/64, min(64, total/8
 // slots, when pending more are about to go. The last entry may pass the limit: of a
 // payload with more slots than that a bad sector would otherwise never let go.
 // Under the pin lock the answer is exact.
+// Of a slab that is offline, or that fails every write, errors say nothing about
+// places on it.
 func (s *Store) mayQuarantine(v, pending int) bool {
+	if !s.volumes[v].health.now.Load().sound {
+		return false
+	}
 	c := s.volumes[v].slab.Counts()
 	return c.Quarantined+uint32(pending) < quarantineLimit(c.Total)
 }
@@ -34,7 +39,7 @@ func (s *Store) condemn(it *loadItem, reason string, limited bool) {
 	mine := s.x.gen[it.head] == it.Gen && (!limited || s.mayQuarantine(it.vol, 0))
 	switch {
 	case !mine:
-	case s.tornLocked(it, limited):
+	case !limited && s.torn(it):
 		slots := s.newSlotLists(len(it.pay.Slots))
 		g.space = s.spaces[s.x.ns[it.head]].name
 		s.dropLocked(&g, slots, it.head, it.Key, why)
@@ -55,9 +60,7 @@ func (s *Store) condemn(it *loadItem, reason string, limited bool) {
 	}
 }
 
-// tornLocked tells bad bytes that a crash explains from those that accuse the
+// torn tells bad bytes that a crash explains from those that accuse the
 // device: a relaxed store that an earlier mount had not flushed. Its entry goes,
 // its slots are as good as any.
-func (s *Store) tornLocked(it *loadItem, ioError bool) bool {
-	return s.volumes[it.vol].relaxed && !ioError && it.Gen < s.born
-}
+func (s *Store) torn(it *loadItem) bool { return s.volumes[it.vol].relaxed && it.Gen < s.born }

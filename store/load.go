@@ -3,8 +3,10 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,7 +32,7 @@ type Loading struct {
 	trace  *Trace
 	items  []*loadItem
 	next   int
-	stopCh func() bool // ends the wake-up at the context's end
+	stops  []func() bool // end the wake-ups: at the context's end, and when a slab goes out of service
 
 	mu sync.Mutex
 	// +checklocks:mu
@@ -85,9 +87,12 @@ func (s *Store) loadWithin(ctx context.Context, ns string, keys []string, still 
 	l := &Loading{s: s, still: still, window: s.newWindow(share), items: make([]*loadItem, len(keys))}
 	l.wake = sync.NewCond(&l.mu)
 	l.ctx, l.cancel = context.WithCancel(ctx)
-	l.stopCh = context.AfterFunc(l.ctx, l.wakeAll)
 	l.trace = traceOf(ctx)
 	l.capture(sp, keys)
+	l.stops = append(l.stops, context.AfterFunc(l.ctx, l.wakeAll))
+	for _, v := range l.volumes() {
+		l.stops = append(l.stops, context.AfterFunc(v.health.down.on(), l.wakeAll))
+	}
 	s.work.Add(1) // for run; the one from begin is Close's
 	go l.run()
 	return l, nil
@@ -106,7 +111,7 @@ func (l *Loading) capture(sp *space, keys []string) {
 		it := &backing[i]
 		l.items[i] = it
 		r := s.hitLocked(ds[i], valid[i], now)
-		it.Status, it.Bytes, it.Gen, it.head = r.Status, r.Bytes, r.Gen, none
+		it.Status, it.Bytes, it.Gen, it.Err, it.head = r.Status, r.Bytes, r.Gen, r.Err, none
 		if r.Status == OK {
 			head, _ := s.x.find(ds[i])
 			if s.x.refs[head] == ^uint16(0) {
@@ -135,6 +140,20 @@ func (l *Loading) capture(sp *space, keys []string) {
 		it.pay.Slots = s.volumes[it.vol].toSlots(chain[from[i]:from[i+1]:from[i+1]])
 		it.pay.Seed = slab.KeySeed(sp.name, keys[i])
 	}
+}
+
+// volumes are those that the captured keys are on.
+func (l *Loading) volumes() []*volume {
+	var all []*volume
+	for _, it := range l.items {
+		if it.head == none {
+			continue
+		}
+		if v := l.s.volumes[it.vol]; !slices.Contains(all, v) {
+			all = append(all, v)
+		}
+	}
+	return all
 }
 
 // submit reads the items, one call per slab.
@@ -175,8 +194,13 @@ func (l *Loading) read(v int, items []*loadItem) {
 	var left atomic.Int64
 	left.Store(int64(len(items)))
 	l.s.work.Add(1)
-	l.s.volumes[v].slab.Read(reqs, func(i int, err error) {
+	vol := l.s.volumes[v]
+	ops := vol.opsOf(items)
+	vol.busy(ops)
+	vol.slab.Read(reqs, func(i int, err error) {
 		l.s.Stir()
+		vol.share.put(ioengine.Read, items[i].pay.Len)
+		vol.idle(vol.slab.OpsFor(items[i].pay.Len))
 		status := l.s.judge(items[i], err)
 		last := left.Add(-1) == 0
 		if last {
@@ -215,7 +239,8 @@ func (l *Loading) wakeAll() {
 }
 
 // Next returns the result of the next key and false after the last one. When
-// the context ends, what is not finished is answered Deadline.
+// the context ends, what is not finished is answered Deadline; when a slab goes out
+// of service, what of it is not finished is answered Unavailable.
 func (l *Loading) Next() (LoadItem, bool) {
 	if l.next == len(l.items) {
 		return LoadItem{}, false
@@ -231,24 +256,34 @@ func (l *Loading) Next() (LoadItem, bool) {
 	if !it.ready {
 		l.awaited = it
 		l.noteLocked()
-		for !it.ready && l.ctx.Err() == nil {
+		for !it.ready && l.ctx.Err() == nil && l.lost(it) == nil {
 			l.wake.Wait()
 		}
 		l.awaited = nil
 		l.trace.At(StageStart)
 	}
 	it.taken = true
-	r := LoadItem{Key: it.Key, Status: Deadline}
-	if it.ready {
+	r := LoadItem{Key: it.Key, Status: Deadline, Err: l.ctx.Err()}
+	switch why := l.lost(it); {
+	case it.ready:
 		r = it.LoadItem
 		if r.Buf != nil {
 			l.given = r.Bytes
 		}
-	} else {
-		r.Err = l.ctx.Err()
+	case r.Err == nil:
+		r.Status, r.Err = Unavailable, cmp.Or(why, errOut)
 	}
 	l.s.metrics.results.WithLabelValues("load", r.Status.String()).Inc()
 	return r, true
+}
+
+// lost returns why a key will not be read for now: its slab is out of service.
+func (l *Loading) lost(it *loadItem) error {
+	if it.head == none {
+		return nil
+	}
+	_, why := l.s.volumes[it.vol].serves()
+	return why
 }
 
 // noteLocked tells the trace what Next waits for.
@@ -283,7 +318,9 @@ func (l *Loading) Close() {
 	for _, b := range drop {
 		b.Release()
 	}
-	l.stopCh()
+	for _, stop := range l.stops {
+		stop()
+	}
 	l.cancel()
 	l.s.work.Done()
 }
@@ -291,7 +328,9 @@ func (l *Loading) Close() {
 // judge turns the outcome of a read into a status and drops the entry if its
 // bytes are bad.
 func (s *Store) judge(it *loadItem, err error) Status {
+	v := s.volumes[it.vol]
 	if err == nil {
+		v.worked(ioengine.Read)
 		// The reference keeps the slots: another generation here means that they
 		// were given away all the same, and then nothing in them may be served.
 		if g := atomic.LoadUint64(&s.x.gen[it.head]); g != it.Gen && g != 0 {
@@ -301,14 +340,23 @@ func (s *Store) judge(it *loadItem, err error) Status {
 		return OK
 	}
 	if errors.Is(err, slab.ErrCorrupt) {
-		s.metrics.corrupt.WithLabelValues(s.volumes[it.vol].slab.Name()).Inc()
+		s.metrics.corrupt.WithLabelValues(v.slab.Name()).Inc()
+		if s.torn(it) {
+			v.worked(ioengine.Read)
+		} else {
+			v.flawed(err)
+		}
 		s.metrics.misses[ReasonCorrupt].Inc()
 		s.condemn(it, "checksum mismatch on load", false)
 		return Corrupt
 	}
-	var ioErr *slab.IOError
-	if errors.As(err, &ioErr) {
-		s.metrics.misses[ReasonCorrupt].Inc()
+	v.failed(ioengine.Read, err)
+	if ok, _ := v.serves(); !ok {
+		s.metrics.misses[ReasonUnavailable].Inc()
+		return Unavailable // the entry is there when the slab is back
+	}
+	s.metrics.misses[ReasonCorrupt].Inc()
+	if accuses(err) {
 		s.condemn(it, "read error on load: "+err.Error(), true)
 	}
 	return IOError

@@ -3,6 +3,7 @@
 package store
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -30,6 +31,10 @@ func (l *Loading) run() {
 			case errors.Is(err, ErrNoMemory):
 				l.endAll(l.items[i:], Busy, err)
 				return
+			case errors.Is(err, errOut):
+				_, why := l.s.volumes[it.vol].serves()
+				l.endAll(l.items[i:i+1], Unavailable, cmp.Or(why, err))
+				continue
 			default:
 				l.endAll(l.items[i:], Deadline, l.ctx.Err())
 				return
@@ -43,11 +48,17 @@ func (l *Loading) run() {
 
 // tryMemory gives a key its memory if that takes no waiting.
 func (l *Loading) tryMemory(it *loadItem) bool {
-	if !l.window.tryTake(it.Bytes) {
+	v := l.s.volumes[it.vol]
+	if ok, _ := v.serves(); !ok || !l.window.tryTake(it.Bytes) {
+		return false
+	}
+	if !v.share.try(ioengine.Read, it.Bytes) {
+		l.window.give(it.Bytes)
 		return false
 	}
 	buf, ok := l.s.o.Buffers.TryGet(it.Bytes)
 	if !ok {
+		v.share.put(ioengine.Read, it.Bytes)
 		l.window.give(it.Bytes)
 		return false
 	}
@@ -56,18 +67,25 @@ func (l *Loading) tryMemory(it *loadItem) bool {
 }
 
 // memory waits for a key's memory: first until the batch holds less than its share,
-// then until others give some back.
-func (l *Loading) memory(it *loadItem) error {
+// then until the key's slab does, and then until others give some back. It fails
+// with errOut when the slab goes out of service before that.
+func (l *Loading) memory(it *loadItem) (err error) {
 	if err := l.window.take(l.ctx, it.Bytes); err != nil {
 		return err
 	}
-	buf, err := l.s.buffer(l.ctx, it.Bytes, l.still)
-	if err != nil {
-		l.window.give(it.Bytes)
+	defer func() {
+		if err != nil {
+			l.window.give(it.Bytes)
+		}
+	}()
+	v := l.s.volumes[it.vol]
+	if err := v.share.get(l.ctx, v.health.down.on(), ioengine.Read, it.Bytes); err != nil {
 		return err
 	}
-	it.Buf = buf
-	return nil
+	if it.Buf, err = l.s.buffer(l.ctx, it.Bytes, l.still); err != nil {
+		v.share.put(ioengine.Read, it.Bytes)
+	}
+	return err
 }
 
 // endAll answers keys whose read never started and never will.

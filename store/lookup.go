@@ -19,7 +19,8 @@ type LookupResult struct {
 }
 
 // Lookup tells which keys are stored. It may see entries that are not yet
-// durable and promises nothing across a crash. With a lease, a hit beyond the
+// durable and promises nothing across a crash. A key whose slab is offline or
+// missing is Unavailable, and no hit. With a lease, a hit beyond the
 // namespace's share of pinned bytes is answered Busy and is not pinned.
 func (s *Store) Lookup(ctx context.Context, ns string, keys []string, o LookupOptions) (LookupResult, error) {
 	sp, err := s.enter(ns)
@@ -81,12 +82,23 @@ func (s *Store) hitLocked(d digest, valid bool, now int64) KeyResult {
 	case s.x.dead(h, now):
 		return KeyResult{Status: Expired}
 	}
+	if ok, why := s.volumes[s.volumeOf(h)].serves(); !ok {
+		return KeyResult{Status: Unavailable, Err: why}
+	}
 	return KeyResult{Status: OK, Bytes: int64(s.x.length[h]), Gen: s.x.gen[h]}
+}
+
+// servesLocked tells whether the slab of the entry at h can be read. An entry on
+// another is as good as none to those who load, and may be stored anew.
+// +checklocks:s.mu
+func (s *Store) servesLocked(h id) bool {
+	ok, _ := s.volumes[s.volumeOf(h)].serves()
+	return ok
 }
 
 // Stored tells whether key is stored, and asserts it: Exists is answered only
 // once the entry is durable, as a store of the key would answer. Expired and
-// missing keys are Missing.
+// missing keys, and those whose slab cannot be read, are Missing.
 func (s *Store) Stored(ctx context.Context, ns, key string) (Status, error) {
 	sp, err := s.enter(ns)
 	if err != nil {

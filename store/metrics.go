@@ -5,6 +5,7 @@ package store
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/rawblockd/rawblockd/ioengine"
 	"github.com/rawblockd/rawblockd/slab"
 )
 
@@ -103,7 +104,9 @@ func gauges() map[string]gauge {
 		{"slot_wasted_bytes", "Bytes of slots beyond the payloads in them.", []string{"namespace"}},
 		{"pins", "Pins in force.", nil},
 		{"leases", "Leases in force.", nil},
-		{"slab_read_only", "1 while a slab refuses stores.", []string{"slab"}},
+		{"slab_read_only", "1 while a slab refuses stores for good.", []string{"slab"}},
+		{"slab_health", "1 for the state that a slab is in.", []string{"slab", "state"}},
+		{"slab_buffer_bytes", "Stream memory that transfers of a slab hold.", []string{"slab", "op"}},
 		{"meta_failed", "1 once the metadata store has failed; changes are refused.", nil},
 		{"commit_queue", "Groups of changes waiting for the committer.", nil},
 		{"buffer_bytes", "Stream memory in use.", nil},
@@ -137,6 +140,14 @@ func (r *reporter) Collect(ch chan<- prometheus.Metric) {
 			put("slots", float64(n), sl.Name, state.String())
 		}
 		put("slab_read_only", truth(sl.ReadOnly != ""), sl.Name)
+		for _, state := range Healths() {
+			put("slab_health", truth(sl.Health == state), sl.Name, state)
+		}
+	}
+	for _, v := range r.s.volumes {
+		loads, stores := v.share.inUse()
+		put("slab_buffer_bytes", float64(loads), v.slab.Name(), ioengine.Read.String())
+		put("slab_buffer_bytes", float64(stores), v.slab.Name(), ioengine.Write.String())
 	}
 	for _, n := range st.Namespaces {
 		put("entries", float64(n.Entries), n.Name)

@@ -48,6 +48,13 @@ func (s *Store) describe(b *meta.Batch, v *volume) error {
 	}
 	r.Name, r.Device, r.SlotSize, r.Slots = v.slab.Name(), v.slab.Device(), v.slab.SlotSize(), v.slab.SlotCount()
 	b.SetSlab(v.inc, r)
+	// While a device is away its slab is known by its name: that is now this one's.
+	for _, other := range s.records {
+		if other.Name == r.Name && other.Inc != v.inc && !s.hasDevice(other.Inc) {
+			other.Name = ""
+			b.SetSlab(other.Inc, other)
+		}
+	}
 	return nil
 }
 

@@ -161,33 +161,12 @@ func (s *Store) pinLimit(sp *space) int64 {
 	total := int64(0)
 	set := sp.settings()
 	for _, v := range set.volumes {
-		sl := s.volumes[v].slab
-		total += int64(sl.SlotCount()) * sl.SlotSize()
+		if sl := s.volumes[v].slab; sl.Absent() == nil {
+			total += int64(sl.SlotCount()) * sl.SlotSize()
+		}
 	}
 	if set.quota > 0 && set.quota < total {
 		total = set.quota
 	}
 	return int64(s.o.MaxPinned * float64(total))
-}
-
-// place chooses the volumes that could take a payload, best first: the one that
-// wastes least, and of equals the one with most free slots.
-func (s *Store) place(sp *space, length int64) []int {
-	volumes := sp.settings().volumes
-	if len(volumes) <= 1 {
-		return volumes
-	}
-	order := append([]int(nil), volumes...)
-	waste := func(i int) int64 { return s.volumes[i].slotBytes(length) - length }
-	free := func(i int) uint32 { return s.volumes[i].slab.Counts().Free }
-	for i := 1; i < len(order); i++ { // a handful: insertion sort keeps ties in order
-		for j := i; j > 0; j-- {
-			a, b := order[j-1], order[j]
-			if waste(a) < waste(b) || waste(a) == waste(b) && free(a) >= free(b) {
-				break
-			}
-			order[j-1], order[j] = b, a
-		}
-	}
-	return order
 }

@@ -18,7 +18,11 @@ import (
 
 // SlabConfig is one slab and how durable its answers are.
 type SlabConfig struct {
-	Slab *slab.Slab
+	// Slab is nil where the device could not be opened; then Name and Device are
+	// the configured ones, and Missing says why.
+	Slab         *slab.Slab
+	Name, Device string
+	Missing      error
 	// Relaxed: answers do not wait for the device; a background sync follows
 	// within Options.SyncInterval. A crash may lose the last interval.
 	Relaxed bool
@@ -63,6 +67,7 @@ var (
 	ErrInvalidKey     = errors.New("invalid key")
 	ErrMount          = errors.New("metadata and device do not belong together")
 	ErrCursor         = errors.New("malformed cursor")
+	ErrSlab           = errors.New("unknown slab")
 	ErrNoMemory       = errors.New("other requests held the memory of limits.stream_bytes")
 	ErrPinLimit       = errors.New("stored, but not pinned")
 	ErrNotEmpty       = errors.New("namespace is not empty")
@@ -98,8 +103,6 @@ func (o *Options) validate() error {
 		return errors.New("store options: no metadata store")
 	case o.Buffers == nil:
 		return errors.New("store options: no buffers")
-	case len(o.Slabs) == 0:
-		return errors.New("store options: no slabs")
 	case o.MaxPayload <= 0 || o.MaxPayload > math.MaxUint32:
 		return fmt.Errorf("store options: largest payload %d is not in 1 … 4 GiB − 1", o.MaxPayload)
 	case 2*o.MaxPayload > o.Buffers.Cap():
@@ -111,5 +114,5 @@ func (o *Options) validate() error {
 	case o.SyncInterval <= 0:
 		return errors.New("store options: no sync interval")
 	}
-	return nil
+	return checkSlabs(o.Slabs)
 }

@@ -3,10 +3,10 @@
 package store
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/rawblockd/rawblockd/internal/mutant"
 	"github.com/rawblockd/rawblockd/slab"
@@ -58,7 +58,10 @@ func (st *Storing) written(round []*storeItem) {
 		}
 		trace.On(strings.Join(names, ","))
 	}
-	st.writes.Wait()
+	for _, f := range st.flights {
+		f.wait()
+	}
+	st.flights = nil
 }
 
 // gone tells whether the caller has left.
@@ -69,18 +72,33 @@ func (st *Storing) gone() bool {
 }
 
 // flush makes the round's writes durable, once per slab in sync mode. A slab
-// whose flush fails fails its items.
+// whose flush fails, or hangs, fails its items.
 func (st *Storing) flush(round []*storeItem) {
 	s := st.s
-	var flushes sync.WaitGroup
-	failed := make([]error, len(s.volumes))
+	flushes := make([]chan error, len(s.volumes))
 	for v, vol := range s.volumes {
 		if vol.relaxed || mutant.On(mutant.H1) || !st.wrote(round, v) {
 			continue
 		}
-		flushes.Go(func() { failed[v] = vol.slab.Flush() })
+		done := make(chan error, 1)
+		flushes[v] = done
+		s.work.Go(func() { done <- vol.flush() })
 	}
-	flushes.Wait()
+	failed := make([]error, len(s.volumes))
+	for v, done := range flushes {
+		if done == nil {
+			continue
+		}
+		select {
+		case failed[v] = <-done:
+		case <-s.volumes[v].health.held.on().Done():
+			select {
+			case failed[v] = <-done:
+			default:
+				failed[v] = cmp.Or(s.volumes[v].refuses(), errOut)
+			}
+		}
+	}
 	for _, it := range round {
 		if it.ids != nil && it.writeErr == nil {
 			it.writeErr = failed[it.vol]
@@ -157,7 +175,7 @@ func (st *Storing) admitLocked(it *storeItem, g *group, old slotLists, now int64
 	}
 	if h, found := s.x.find(it.digest); found {
 		switch {
-		case !s.x.dead(h, now) && !st.o.Overwrite:
+		case !s.x.dead(h, now) && !st.o.Overwrite && s.servesLocked(h):
 			it.end(Exists, nil)
 			return false
 		case s.x.pins[h] > 0 && !st.o.Force:
@@ -187,16 +205,20 @@ func (st *Storing) returnLocked(it *storeItem, back slotLists) {
 	it.ids = nil
 }
 
-// failLocked settles an item whose write failed. An error of the device puts
-// its slots out of use.
+// failLocked settles an item whose write failed. An error that accuses the medium
+// puts its slots out of use.
 // +checklocks:st.s.mu
 func (st *Storing) failLocked(it *storeItem, g *group, back, suspect slotLists) {
 	s := st.s
 	var ioErr *slab.IOError
 	switch {
+	case errors.Is(it.writeErr, ErrNoMemory):
+		it.end(Busy, it.writeErr)
 	case errors.Is(it.writeErr, slab.ErrReadOnly):
 		it.end(Unavailable, it.writeErr)
-	case errors.As(it.writeErr, &ioErr) && it.replaces == none && s.mayQuarantine(it.vol, len(suspect[it.vol])):
+	case !errors.As(it.writeErr, &ioErr):
+		it.end(Unavailable, it.writeErr) // it did not reach the device, or was not awaited
+	case accuses(it.writeErr) && it.replaces == none && s.mayQuarantine(it.vol, len(suspect[it.vol])):
 		it.end(IOError, it.writeErr)
 		suspect[it.vol] = append(suspect[it.vol], it.slots...)
 		g.bad = append(g.bad, badRow{head: none, slots: it.ids, reason: "write error on store: " + it.writeErr.Error()})

@@ -34,8 +34,10 @@ func (s *Store) recover(ctx context.Context, seeded []nameRow) error {
 		s.o.Log.Warn("metadata knows a slab that is not configured; its entries are not served", "incarnation", inc.String())
 	}
 	for _, v := range s.volumes {
-		if err := s.mount(v); err != nil {
-			return err
+		if v.slab.Absent() == nil {
+			if err := s.mount(v); err != nil {
+				return err
+			}
 		}
 		if err := r.volume(ctx, v); err != nil {
 			return fmt.Errorf("recover slab %q: %w", v.slab.Name(), err)
@@ -52,6 +54,9 @@ func (s *Store) recover(ctx context.Context, seeded []nameRow) error {
 
 // volume reads one slab's quarantine and rows.
 func (r *recovery) volume(ctx context.Context, v *volume) error {
+	if v.slab.SlotCount() == 0 {
+		return nil // missing, and nothing is known of it
+	}
 	err := r.s.o.Meta.Quarantined(v.inc, func(slot uint32, _ string) {
 		if slot < v.slab.SlotCount() && v.slab.State(slot) != slab.Quarantined {
 			v.slab.Quarantine([]uint32{slot})

@@ -2,7 +2,10 @@
 
 package store
 
-import "time"
+import (
+	"errors"
+	"time"
+)
 
 // syncLoop makes relaxed changes durable every SyncInterval.
 func (s *Store) syncLoop() {
@@ -55,7 +58,7 @@ func (s *Store) flushRelaxed() {
 	done := make(chan struct{}, len(s.volumes))
 	n := 0
 	for _, v := range s.volumes {
-		if !v.relaxed {
+		if !v.relaxed || v.slab.Absent() != nil {
 			continue
 		}
 		select {
@@ -67,7 +70,7 @@ func (s *Store) flushRelaxed() {
 		s.flushes.Add(1)
 		go func() {
 			defer s.flushes.Done()
-			if err := v.slab.Flush(); err != nil {
+			if err := v.flush(); err != nil {
 				s.o.Log.Error("background flush failed", "slab", v.slab.Name(), "error", err)
 			}
 			<-v.dirty
@@ -85,24 +88,31 @@ func (s *Store) flushRelaxed() {
 	}
 }
 
-// finalSync makes a clean stop durable in relaxed mode too.
+// finalSync makes a clean stop durable in relaxed mode too. A slab that cannot be
+// flushed keeps no other from that.
 func (s *Store) finalSync() error {
+	var failed error
 	for _, v := range s.volumes {
 		if _, ro := v.slab.ReadOnly(); v.relaxed && !ro {
-			if err := v.slab.Flush(); err != nil {
-				return err
-			}
+			failed = errors.Join(failed, v.flush())
 		}
 	}
 	if err := s.commits.broken(); err != nil {
-		return err
+		return errors.Join(failed, err)
 	}
 	pos := s.commits.reached()
 	if err := s.o.Meta.Sync(); err != nil {
-		return err
+		return errors.Join(failed, err)
 	}
 	s.commits.advance(pos)
-	return nil
+	return failed
+}
+
+// flush makes what was written to the slab durable.
+func (v *volume) flush() error {
+	v.busy(1)
+	defer v.idle(1)
+	return v.slab.Flush()
 }
 
 // reclaim waits until what was removed before is durable and its slots are free.

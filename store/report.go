@@ -5,6 +5,7 @@ package store
 import (
 	"sort"
 
+	"github.com/rawblockd/rawblockd/meta"
 	"github.com/rawblockd/rawblockd/slab"
 )
 
@@ -33,6 +34,8 @@ type SlabStatus struct {
 	Mount       uint64
 	Relaxed     bool
 	ReadOnly    string // why, or empty
+	Health      string // one of Healths
+	Reason      string // why it is not online
 	Counts      slab.Counts
 }
 
@@ -66,6 +69,10 @@ func (s *Store) Status() StatusReport {
 			Name: v.slab.Name(), Device: v.slab.Device(), Incarnation: v.inc.String(), SlotSize: v.slab.SlotSize(),
 			Mount: l.Mount, Relaxed: v.relaxed, Counts: v.slab.Counts(),
 		}
+		if v.inc == (meta.Incarnation{}) {
+			st.Incarnation, st.SlotSize = "", 0 // missing, and nothing is known of it
+		}
+		st.Health, st.Reason = v.state()
 		if why, ro := v.slab.ReadOnly(); ro {
 			st.ReadOnly = why
 		}

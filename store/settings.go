@@ -129,7 +129,11 @@ func (s *Store) slabNames() []string {
 func (s *Store) leastSlot(volumes []int) int64 {
 	least := int64(0)
 	for _, v := range volumes {
-		if size := s.volumes[v].slab.SlotSize(); least == 0 || size < least {
+		sl := s.volumes[v].slab
+		if sl.SlotCount() == 0 {
+			continue // its device is missing, and nothing is known of it
+		}
+		if size := sl.SlotSize(); least == 0 || size < least {
 			least = size
 		}
 	}

@@ -3,7 +3,9 @@
 package store
 
 import (
+	"log/slog"
 	"sort"
+	"sync/atomic"
 
 	"github.com/rawblockd/rawblockd/meta"
 	"github.com/rawblockd/rawblockd/slab"
@@ -14,8 +16,23 @@ type volume struct {
 	slab    *slab.Slab
 	relaxed bool
 	base    id
-	inc     meta.Incarnation
-	dirty   chan struct{} // capacity 1, holds a token while a background flush is under way
+	inc     meta.Incarnation // zero: its device is missing and metadata does not know it
+	dirty   chan struct{}    // capacity 1, holds a token while a background flush is under way
+	depth   int64            // ops that its engine has on the device at once
+
+	ops    atomic.Int64 // on the device or waiting for it, by what the store knows
+	share  share
+	health health
+	log    *slog.Logger
+	watch  chan<- struct{} // wakes the watch loop
+}
+
+// wake makes the watch loop look at the slabs.
+func (v *volume) wake() {
+	select {
+	case v.watch <- struct{}{}:
+	default:
+	}
 }
 
 func (v *volume) end() id { return v.base + v.slab.SlotCount() }

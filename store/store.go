@@ -20,7 +20,8 @@ type Store struct {
 	o       Options
 	hash    hasher
 	volumes []*volume
-	born    uint64 // generations from here on are of this mount
+	records []meta.SlabRecord // of slabs, as they were before this start; for Open
+	born    uint64            // generations from here on are of this mount
 	metrics *metrics
 	commits *committer
 	past    history
@@ -51,9 +52,10 @@ type Store struct {
 	ended   atomic.Bool
 	stop    chan struct{} // closed when Close begins
 	loops   sync.WaitGroup
-	flushes sync.WaitGroup // background flushes of relaxed slabs
+	flushes sync.WaitGroup // background flushes of relaxed slabs, signs of life
 	commitd chan struct{}  // closed when the committer has ended
 	expire  chan struct{}  // capacity 1: a lease may end earlier than the sweeper thinks
+	watch   chan struct{}  // capacity 1: there is something to see at some slab
 	gate    sync.RWMutex   // held shared while a request registers with work
 	full    atomic.Int64   // bytes free for metadata while that is too little; else -1
 
@@ -73,7 +75,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s := &Store{
 		o: o, hash: newHasher(), metrics: newMetrics(), claims: map[digest]*claim{},
 		leases: newLeaseTable(), stop: make(chan struct{}), commitd: make(chan struct{}),
-		expire: make(chan struct{}, 1), changing: make(chan struct{}, 1), clears: make(chan struct{}, 1),
+		expire: make(chan struct{}, 1), watch: make(chan struct{}, 1), changing: make(chan struct{}, 1), clears: make(chan struct{}, 1),
 	}
 	s.past.size, s.started = historySize, o.Now()
 	s.commits = newCommitter(s)
@@ -99,33 +101,12 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		defer close(s.commitd)
 		s.commits.run()
 	}()
-	s.loops.Add(3)
+	s.loops.Add(4)
 	go s.spaceLoop()
 	go s.sweepLoop()
 	go s.syncLoop()
+	go s.watchLoop()
 	return s, nil
-}
-
-// attach numbers the slots of all slabs.
-// +checklocksignore: nothing runs yet.
-func (s *Store) attach() error {
-	total := uint64(0)
-	for _, c := range s.o.Slabs {
-		v := &volume{slab: c.Slab, relaxed: c.Relaxed, base: id(total), inc: meta.Incarnation(c.Slab.Label().Incarnation), dirty: make(chan struct{}, 1)}
-		for _, w := range s.volumes {
-			if w.inc == v.inc {
-				return fmt.Errorf("%w: slabs %q and %q have one incarnation %s: one is a copy of the other; detach one", ErrMount, w.slab.Name(), v.slab.Name(), v.inc)
-			}
-		}
-		s.volumes = append(s.volumes, v)
-		total += uint64(c.Slab.SlotCount())
-	}
-	x, err := newIndex(total)
-	if err != nil {
-		return err
-	}
-	s.x = x
-	return nil
 }
 
 // begin registers a request; it fails once Close has begun. Every success needs

@@ -53,13 +53,13 @@ type Storing struct {
 	after  uint64
 	run    uint64 // generation of the batch's first item
 
-	items  []*storeItem
-	window *window // of what is added and not written yet
-	kept   int64   // bytes of the keys that only follow
-	seen   map[digest]struct{}
-	writes sync.WaitGroup
-	ended  chan struct{} // closed when finish has ended
-	shown  chan struct{} // closed when the first round was published and confirmed
+	items   []*storeItem
+	window  *window // of what is added and not written yet
+	kept    int64   // bytes of the keys that only follow
+	seen    map[digest]struct{}
+	flights []*flight     // of the round under way
+	ended   chan struct{} // closed when finish has ended
+	shown   chan struct{} // closed when the first round was published and confirmed
 
 	mu sync.Mutex
 	// +checklocks:mu
@@ -80,17 +80,16 @@ const (
 
 // storeItem is one item on its way.
 type storeItem struct {
-	StoreItem
-	digest digest
-	status Status
-	err    error
-	settle bool // status is final
+	StoreItem // Buf is nil once its write has it
+	digest    digest
+	status    Status
+	err       error
+	settle    bool // status is final
 
 	claim  *claim // ours
 	follow *claim // another batch's: it decides
 	charge int64  // bytes that the payload takes of the batch's window
 
-	order     []int // volumes to try, best first
 	vol       int
 	ids       []id
 	slots     []uint32
@@ -175,25 +174,6 @@ func (st *Storing) Add(items ...StoreItem) {
 // end settles an item's answer.
 func (it *storeItem) end(status Status, err error) {
 	it.status, it.err, it.settle = status, err, true
-}
-
-// write submits the writes of items on one volume.
-func (st *Storing) write(v int, items []*storeItem) {
-	reqs := make([]slab.WriteReq, len(items))
-	for i, it := range items {
-		reqs[i] = slab.WriteReq{
-			Slots: it.slots, Len: it.Len, Gen: it.gen, Seed: slab.KeySeed(st.ns.name, it.Key),
-			Namespace: st.ns.name, Key: it.Key, StoredAt: st.now, ExpiresAt: st.expiry, Src: it.Buf.Chunks(),
-		}
-	}
-	st.writes.Add(len(items))
-	// The slab may wait for bounce memory, and so for the device: that must not
-	// keep the caller, who has a deadline.
-	go st.s.volumes[v].slab.Write(reqs, func(i int, sum uint64, err error) {
-		items[i].sum, items[i].writeErr = sum, err
-		st.drop(items[i])
-		st.writes.Done()
-	})
 }
 
 // row is what becomes durable of an item.
