@@ -118,7 +118,7 @@ func (s *Server) slabStatus(rep store.StatusReport) []api.SlabStatus {
 		c := v.Counts
 		out[i] = api.SlabStatus{
 			Name: v.Name, Device: v.Device, Incarnation: v.Incarnation, SlotSize: v.SlotSize, Mount: v.Mount,
-			Health: "online", Reason: v.ReadOnly, Durability: "sync",
+			Health: v.Health, Reason: v.Reason, Durability: "sync",
 			Slots: api.SlotCounts{
 				Free: c.Free, Reserved: c.Reserved, Used: c.Used, Deleting: c.Deleting,
 				Retired: c.Retired, Quarantined: c.Quarantined, Total: c.Total,
@@ -126,9 +126,6 @@ func (s *Server) slabStatus(rep store.StatusReport) []api.SlabStatus {
 		}
 		if s.o.Engine != nil {
 			out[i].Engine = s.o.Engine(v.Name)
-		}
-		if v.ReadOnly != "" {
-			out[i].Health = "read_only"
 		}
 		if v.Relaxed {
 			out[i].Durability = "relaxed"

@@ -47,9 +47,9 @@ func (s *Store) newVolume(c SlabConfig) *volume {
 	}
 	v.inc = meta.Incarnation(v.slab.Label().Incarnation)
 	v.depth = int64(v.slab.EngineStats().Depth)
-	v.say(func(h *health) {
+	v.say(func(now *condition) {
 		if c.Slab == nil {
-			h.missing = c.Missing.Error()
+			now.missing = c.Missing.Error()
 		}
 	})
 	return v

@@ -49,8 +49,9 @@ const (
 // there is a success.
 type health struct {
 	// Counted on every transfer, without the lock.
-	ops, errs atomic.Uint64
-	run       [2]atomic.Int32 // errors in a row, by ioengine.Dir
+	ops  atomic.Uint64
+	errs atomic.Uint64
+	run  [2]atomic.Int32 // errors in a row, by ioengine.Dir
 
 	now  atomic.Pointer[view]
 	down signal // on while it serves nothing
@@ -58,33 +59,30 @@ type health struct {
 
 	mu sync.Mutex
 	// +checklocks:mu
-	missing string // why; for good
-	// +checklocks:mu
-	dead string // why it is offline, if errors say so
-	// +checklocks:mu
-	sign string // what came of the last look for a sign of life, if it was none
-	// +checklocks:mu
+	c condition
+}
+
+// condition is all that the health follows from.
+type condition struct {
+	missing string // why it has no device; for good
+
+	dead    string    // why it is offline, if errors say so
+	sign    string    // what came of the last look for a sign of life, if it was none
 	probeAt time.Time // when to look next
-	// +checklocks:mu
-	probing bool // a look is under way
-	// +checklocks:mu
+	probing bool      // a look is under way
+
 	hung bool // an op hangs
-	// +checklocks:mu
 	slow bool // a flush hangs
-	// +checklocks:mu
-	shut string // why it takes no stores, if errors say so
-	// +checklocks:mu
+
+	shut      string // why it takes no stores, if errors say so
 	shutUntil time.Time
-	// +checklocks:mu
-	shutFor time.Duration
-	// +checklocks:mu
+	shutFor   time.Duration
+
 	draining bool
-	// +checklocks:mu
-	last string // the last error
-	// +checklocks:mu
+
+	last    string   // the last error
 	samples []sample // oldest first: the last one from before the rateWindow, and all since
-	// +checklocks:mu
-	rate string // what the samples say, if it is bad
+	rate    string   // what the samples say, if it is bad
 }
 
 // sample is the counters at one moment.
@@ -139,57 +137,60 @@ func (g *signal) set(holds bool) {
 	}
 }
 
-// judgeLocked draws the conclusion from what has changed and returns the view
-// before and after.
-// +checklocks:h.mu
-func (h *health) judgeLocked(name string) (was, is *view) {
-	is = &view{word: HealthOnline, serves: true, stores: true}
+// judge draws the conclusion.
+func (c *condition) judge(name string) *view {
+	is := &view{word: HealthOnline, serves: true, stores: true}
 	var why []string
 	say := func(word, text string, serves, stores bool) {
 		is.word = word
 		is.serves, is.stores = is.serves && serves, is.stores && stores
 		why = append(why, text)
 	}
-	if h.rate != "" {
-		say(HealthDegraded, h.rate, true, true)
+	if c.rate != "" {
+		say(HealthDegraded, c.rate, true, true)
 	}
-	if h.slow {
+	if c.slow {
 		say(HealthDegraded, fmt.Sprintf("a flush has been on the device for more than %v", hangLimit), true, false)
 	}
-	if h.shut != "" {
-		say(HealthDegraded, h.shut, true, false)
+	if c.shut != "" {
+		say(HealthDegraded, c.shut, true, false)
 	}
-	if h.draining {
+	if c.draining {
 		say(HealthDraining, "it is being drained", true, false)
 	}
-	if h.hung {
+	if c.hung {
 		say(HealthOffline, fmt.Sprintf("a transfer has been on the device for more than %v", hangLimit), false, false)
 	}
-	if h.dead != "" {
-		say(HealthOffline, h.dead+h.sign, false, false)
+	if c.dead != "" {
+		say(HealthOffline, c.dead+c.sign, false, false)
 	}
-	if h.missing != "" {
+	if c.missing != "" {
 		why = nil
-		say(HealthMissing, h.missing, false, false)
+		say(HealthMissing, c.missing, false, false)
 	}
 	is.reason = strings.Join(why, "; ")
-	is.sound = is.serves && h.shut == ""
+	is.sound = is.serves && c.shut == ""
 	if !is.stores {
 		is.err = fmt.Errorf("slab %q is %s: %s", name, is.word, is.reason)
 	}
+	return is
+}
+
+// change changes what the health follows from and returns what it was and is.
+func (h *health) change(name string, change func(c *condition)) (was, is *view) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	change(&h.c)
+	is = h.c.judge(name)
 	was = h.now.Swap(is)
 	h.down.set(!is.serves)
-	h.held.set(!is.serves || h.slow)
+	h.held.set(!is.serves || h.c.slow)
 	return was, is
 }
 
 // say changes the health of v's slab and tells the log if that shows.
-func (v *volume) say(change func(h *health)) {
-	h := &v.health
-	h.mu.Lock()
-	change(h)
-	was, is := h.judgeLocked(v.slab.Name())
-	h.mu.Unlock()
+func (v *volume) say(change func(c *condition)) {
+	was, is := v.health.change(v.slab.Name(), change)
 	switch {
 	case was != nil && was.word == is.word, is.word == HealthMissing:
 	case is.word == HealthOffline:
@@ -242,7 +243,7 @@ func (v *volume) worked(dir ioengine.Dir) {
 	}
 	h.run[dir].Store(0)
 	if dir == ioengine.Write {
-		v.say(func(h *health) { h.shut, h.shutFor = "", 0 })
+		v.say(func(c *condition) { c.shut, c.shutFor = "", 0 })
 	}
 }
 
@@ -264,9 +265,7 @@ func (v *volume) failed(dir ioengine.Dir, err error) {
 	case n >= failLimit:
 		v.keepOut(err)
 	default:
-		h.mu.Lock()
-		h.last = err.Error()
-		h.mu.Unlock()
+		h.remember(err)
 	}
 	v.wake()
 }
@@ -275,30 +274,35 @@ func (v *volume) failed(dir ioengine.Dir, err error) {
 func (v *volume) flawed(err error) {
 	v.worked(ioengine.Read)
 	v.health.errs.Add(1)
-	v.health.mu.Lock()
-	defer v.health.mu.Unlock()
-	v.health.last = err.Error()
+	v.health.remember(err)
+	v.wake()
+}
+
+func (h *health) remember(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.c.last = err.Error()
 }
 
 // goOffline takes the slab out of service until probes find it alive.
 func (v *volume) goOffline(why string) {
-	v.say(func(h *health) {
-		if h.dead == "" {
-			h.dead, h.probeAt = why, time.Now().Add(probeEvery)
+	v.say(func(c *condition) {
+		if c.dead == "" {
+			c.dead, c.probeAt = why, time.Now().Add(probeEvery)
 		}
 	})
 }
 
 // keepOut keeps stores away for a while, longer each time.
 func (v *volume) keepOut(err error) {
-	v.say(func(h *health) {
-		if h.shut != "" {
+	v.say(func(c *condition) {
+		if c.shut != "" {
 			return // these were under way
 		}
-		h.shutFor = min(max(2*h.shutFor, probeEvery), shutMost)
-		h.shutUntil = time.Now().Add(h.shutFor)
-		h.probeAt = time.Now() // it may be dead altogether
-		h.shut = fmt.Sprintf("every write fails, stores are tried again in %v; the last one: %v", h.shutFor, err)
+		c.shutFor = min(max(2*c.shutFor, probeEvery), shutMost)
+		c.shutUntil = time.Now().Add(c.shutFor)
+		c.probeAt = time.Now() // it may be dead altogether
+		c.shut = fmt.Sprintf("every write fails, stores are tried again in %v; the last one: %v", c.shutFor, err)
 	})
 }
 

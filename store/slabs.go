@@ -41,7 +41,7 @@ func (s *Store) setDrain(ctx context.Context, name string, draining bool) error 
 	if err != nil {
 		return err
 	}
-	v.say(func(h *health) { h.draining = draining })
+	v.say(func(c *condition) { c.draining = draining })
 	return nil
 }
 

@@ -84,18 +84,18 @@ func (s *Store) watchVolume(v *volume) bool {
 	hung, slow := st.OldestOp >= hangLimit, st.OldestFlush >= hangLimit
 	now := time.Now()
 	more, probe := v.ops.Load() > 0 || st.InFlightOps+st.QueuedOps > 0 || st.OldestFlush > 0, false
-	v.say(func(h *health) {
-		h.hung, h.slow = hung, slow
-		h.sampleLocked(now)
-		if h.shut != "" && !now.Before(h.shutUntil) {
-			h.shut = ""
-			h.run[ioengine.Write].Store(failLimit - 1)
+	v.say(func(c *condition) {
+		c.hung, c.slow = hung, slow
+		c.take(sample{now, v.health.ops.Load(), v.health.errs.Load()})
+		if c.shut != "" && !now.Before(c.shutUntil) {
+			c.shut = ""
+			v.health.run[ioengine.Write].Store(failLimit - 1)
 		}
-		ill := h.shut != "" || h.dead != ""
-		if ill && !h.probing && !now.Before(h.probeAt) {
-			h.probing, probe = true, true
+		ill := c.shut != "" || c.dead != ""
+		if ill && !c.probing && !now.Before(c.probeAt) {
+			c.probing, probe = true, true
 		}
-		more = more || hung || slow || ill || h.rate != ""
+		more = more || hung || slow || ill || c.rate != ""
 	})
 	if probe {
 		s.flushes.Go(func() { v.probe() })
@@ -106,32 +106,30 @@ func (s *Store) watchVolume(v *volume) bool {
 // probe looks for a sign of life. It may hang with the device.
 func (v *volume) probe() {
 	err := v.slab.CheckLabel()
-	v.say(func(h *health) {
-		h.probing, h.sign, h.probeAt = false, "", time.Now().Add(probeEvery)
+	v.say(func(c *condition) {
+		c.probing, c.sign, c.probeAt = false, "", time.Now().Add(probeEvery)
 		switch {
-		case err == nil && h.dead != "":
-			h.dead = ""
-			h.run[ioengine.Read].Store(failLimit - 1)
+		case err == nil && c.dead != "":
+			c.dead = ""
+			v.health.run[ioengine.Read].Store(failLimit - 1)
 		case err == nil:
-		case h.dead == "":
-			h.dead = fmt.Sprintf("neither can it be written, nor its label be read: %v", err)
+		case c.dead == "":
+			c.dead = fmt.Sprintf("neither can it be written, nor its label be read: %v", err)
 		default:
-			h.sign = fmt.Sprintf("; no sign of life yet: %v", err)
+			c.sign = fmt.Sprintf("; no sign of life yet: %v", err)
 		}
 	})
 }
 
-// sampleLocked takes a sample and says whether the share of errors is bad.
-// +checklocks:h.mu
-func (h *health) sampleLocked(now time.Time) {
-	newest := sample{now, h.ops.Load(), h.errs.Load()}
-	h.samples = append(h.samples, newest)
-	for len(h.samples) > 1 && now.Sub(h.samples[1].at) >= rateWindow {
-		h.samples = h.samples[1:]
+// take adds a sample and says whether the share of errors is bad.
+func (c *condition) take(newest sample) {
+	c.samples = append(c.samples, newest)
+	for len(c.samples) > 1 && newest.at.Sub(c.samples[1].at) >= rateWindow {
+		c.samples = c.samples[1:]
 	}
-	errs, ops := newest.errs-h.samples[0].errs, newest.ops-h.samples[0].ops
-	h.rate = ""
+	errs, ops := newest.errs-c.samples[0].errs, newest.ops-c.samples[0].ops
+	c.rate = ""
 	if errs > 0 && errs*100 >= ops {
-		h.rate = fmt.Sprintf("%d of %d transfers of the last minute failed, the last one: %s", errs, ops, h.last)
+		c.rate = fmt.Sprintf("%d of %d transfers of the last minute failed, the last one: %s", errs, ops, c.last)
 	}
 }
