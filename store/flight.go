@@ -24,12 +24,13 @@ type flight struct {
 	items []*storeItem
 	bufs  []*ioengine.Buf
 
-	done chan struct{} // closed when all items were answered
+	done chan struct{} // closed when all items were answered, or the slab went out of service
+	stop func() bool   // ends the wait for that
 
 	// Guarded by Storing.mu.
 	left     int    // items without an answer
 	answered []bool // by item
-	late     bool   // the batch has left: what is not answered by now concerns it no more
+	why      error  // why the batch goes on without what is not answered by now; nil: it does not
 }
 
 // write submits the writes of items on one volume.
@@ -48,6 +49,7 @@ func (st *Storing) write(v int, items []*storeItem) {
 		f.v.busy(f.v.slab.OpsFor(it.Len))
 	}
 	st.flights = append(st.flights, f)
+	f.stop = context.AfterFunc(f.v.health.down.on(), f.abandon)
 	// The slab may wait for bounce memory, and so for the device: that must not
 	// keep the caller, who has a deadline.
 	go f.run(reqs)
@@ -106,51 +108,58 @@ func (f *flight) answer(i int, sum uint64, err error) {
 	}
 }
 
-// note hands the answer to the batch; false if that has left.
+// note hands the answer to the batch; false if that goes on without it.
 func (f *flight) note(i int, sum uint64, err error) bool {
 	f.st.mu.Lock()
 	defer f.st.mu.Unlock()
-	if f.late {
+	if f.why != nil {
 		return false
 	}
 	f.items[i].sum, f.items[i].writeErr = sum, err
 	f.answered[i] = true
+	f.st.uncharge(f.items[i])
 	if f.left--; f.left == 0 {
+		f.stop()
 		close(f.done)
 	}
 	return true
 }
 
-// wait returns when all items were answered, or leaves those that were not when
-// the slab goes out of service: a device that hangs must not hang a batch that has
-// keys on others too.
-func (f *flight) wait() {
-	select {
-	case <-f.done:
-		return
-	case <-f.v.health.down.on().Done():
-	}
+// abandon lets the batch go on without the items that were not answered: a device
+// that hangs must not hang a batch that has keys on others too. Slots and memory
+// stay the flight's until it does answer.
+func (f *flight) abandon() {
 	f.st.mu.Lock()
 	defer f.st.mu.Unlock()
 	if f.left == 0 {
 		return
 	}
-	f.late = true
-	_, why := f.v.serves()
-	if why == nil {
-		why = errOut
+	if _, f.why = f.v.serves(); f.why == nil {
+		f.why = errOut // it is back already
 	}
 	for i, it := range f.items {
-		if f.answered[i] {
-			continue
+		if !f.answered[i] {
+			f.st.s.work.Add(1) // until takeBack; the batch itself counts still
+			f.st.uncharge(it)
 		}
-		f.st.s.work.Add(1) // until takeBack
-		it.end(Unavailable, why)
-		it.ids = nil // the slots are the flight's
+	}
+	close(f.done)
+}
+
+// wait returns when all items were answered or are settled.
+func (f *flight) wait() {
+	<-f.done
+	f.st.mu.Lock()
+	defer f.st.mu.Unlock()
+	for i, it := range f.items {
+		if f.why != nil && !f.answered[i] {
+			it.end(Unavailable, f.why)
+			it.ids = nil // the slots are the flight's
+		}
 	}
 }
 
-// takeBack frees the slots and the quota of an item whose batch has left.
+// takeBack frees the slots and the quota of an item that its batch has abandoned.
 func (st *Storing) takeBack(it *storeItem) {
 	s := st.s
 	defer s.work.Done()

@@ -273,6 +273,9 @@ func (l *Loading) Next() (LoadItem, bool) {
 	case r.Err == nil:
 		r.Status, r.Err = Unavailable, cmp.Or(why, errOut)
 	}
+	if r.Status == Unavailable && it.head != none { // not counted yet: it was a hit when the batch began
+		l.s.metrics.misses[ReasonUnavailable].Inc()
+	}
 	l.s.metrics.results.WithLabelValues("load", r.Status.String()).Inc()
 	return r, true
 }
@@ -352,7 +355,6 @@ func (s *Store) judge(it *loadItem, err error) Status {
 	}
 	v.failed(ioengine.Read, err)
 	if ok, _ := v.serves(); !ok {
-		s.metrics.misses[ReasonUnavailable].Inc()
 		return Unavailable // the entry is there when the slab is back
 	}
 	s.metrics.misses[ReasonCorrupt].Inc()

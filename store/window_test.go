@@ -265,7 +265,7 @@ func TestStoreHoldsItsShare(t *testing.T) {
 			}
 			return err
 		}
-		time.AfterFunc(30*time.Second, release)
+		time.AfterFunc(10*time.Second, release)
 		began := time.Now()
 		for range keys {
 			if err := add(); err != nil {
@@ -298,7 +298,9 @@ func TestFollowersHoldTheirShare(t *testing.T) {
 	for _, k := range keys {
 		leader.Add(r.item(k, payload(k, 1, 10)))
 	}
-	leader.writes.Wait()
+	for _, f := range leader.flights {
+		<-f.done
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	st, err := r.s.BeginStore(ctx, ns, StoreOptions{})
