@@ -37,9 +37,10 @@ type request struct {
 	file           string         // where the answer's body goes
 	until          string         // send again until the answer has this status
 	match          *regexp.Regexp // and its body is like this
+	expiring       string         // a key of the namespace default that is stored before each try, for a millisecond
 }
 
-const httpUsage = "http [-to LISTENER] [-H 'Name: value'] [-d TEXT|@FILE] [-random N] [-f KEY=TEXT|@FILE|%N] [-t TYPE] [-chunked] [-stall N] [-bg NAME] [-o FILE] [-until STATUS [-match PATTERN]] METHOD TARGET"
+const httpUsage = "http [-to LISTENER] [-H 'Name: value'] [-d TEXT|@FILE] [-random N] [-f KEY=TEXT|@FILE|%N] [-t TYPE] [-chunked] [-stall N] [-bg NAME] [-o FILE] [-until STATUS [-match PATTERN]] [-expiring KEY] METHOD TARGET"
 
 // parseRequest reads the flags of http and sweep, and returns what follows them.
 func parseRequest(ts *testscript.TestScript, args []string) (request, []string) {
@@ -80,6 +81,8 @@ func parseRequest(ts *testscript.TestScript, args []string) (request, []string) 
 			r.file = next()
 		case "-until":
 			r.until = next()
+		case "-expiring":
+			r.expiring = next()
 		case "-match":
 			pattern, err := regexp.Compile(next())
 			ts.Check(err)
@@ -130,9 +133,11 @@ func cmdHTTP(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	r.method, r.target = args[0], args[1]
 	s := of(ts)
-	p := s.send(ts, r)
+	var p *pending
 	if r.until != "" {
-		p = s.again(ts, p)
+		p = s.again(ts, r)
+	} else {
+		p = s.send(ts, r)
 	}
 	if r.background == "" {
 		s.show(ts, p)
@@ -162,22 +167,28 @@ func cmdRelease(ts *testscript.TestScript, neg bool, args []string) {
 	s.pending[args[0]].release()
 }
 
-// again sends a request until its answer has the status it waits for.
-func (s *script) again(ts *testscript.TestScript, p *pending) *pending {
+// again sends a request until its answer is what it waits for. What is expired is
+// swept away every second, so a key that must be seen in between is stored anew
+// for every try.
+func (s *script) again(ts *testscript.TestScript, r request) *pending {
 	late := time.After(patience)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
+		if r.expiring != "" {
+			put := request{listener: "unix", method: "PUT", target: "/v1/kv/default/" + r.expiring + "?ttl_ms=1&overwrite=true", body: []byte("x"), hasBody: true, stall: -1}
+			s.finishOne(ts, s.send(ts, put))
+		}
+		p := s.send(ts, r)
 		s.finishOne(ts, p)
-		if strconv.Itoa(p.exchange.Status) == p.r.until && (p.r.match == nil || p.r.match.Match(p.exchange.Content)) {
+		if strconv.Itoa(p.exchange.Status) == r.until && (r.match == nil || r.match.Match(p.exchange.Content)) {
 			return p
 		}
 		select {
 		case <-tick.C:
 		case <-late:
-			s.fail(ts, "%s %s: still %d %.300s", p.r.method, p.r.target, p.exchange.Status, p.exchange.Content)
+			s.fail(ts, "%s %s: still %d %.300s", r.method, r.target, p.exchange.Status, p.exchange.Content)
 		}
-		p = s.send(ts, p.r)
 	}
 }
 
@@ -204,7 +215,10 @@ func (s *script) send(ts *testscript.TestScript, r request) *pending {
 	}
 	req, err := http.NewRequestWithContext(ctx, r.method, "http://localhost"+r.target, nil)
 	ts.Check(err)
-	req.Host, req.Header = host, r.header.Clone()
+	req.Host = host
+	if r.header != nil {
+		req.Header = r.header.Clone()
+	}
 	req.Header.Del("Host")
 	if r.hasBody {
 		req.Body = &body{data: r.body, stall: r.stall, gate: gate, ctx: ctx}
