@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -174,6 +175,10 @@ func (d *doctor) noteConfig(source string) {
 	if source == "" {
 		d.warn("configuration", "name a file with --config, or set $RAWBLOCKD_SLABS", "there is no %s: these are the defaults, without slabs; %s", defaultConfig, me)
 		return
+	}
+	for _, w := range d.cfg.Warnings() {
+		what, remedy, _ := strings.Cut(w, ": set ")
+		d.warn("configuration", firstOf(strings.TrimSpace("set "+remedy), "see docs/configuration.md"), "%s", what)
 	}
 	d.ok("configuration", "%s: %d slabs, %d namespaces; %s", source, len(d.cfg.Slabs), len(d.cfg.Namespaces), me)
 }
