@@ -82,6 +82,8 @@ func (s *Server) asProblem(x *exchange, err error) *api.Problem {
 		return api.NewProblem(http.StatusNotFound, api.CodeUnknownNamespace, "namespace", "%s; %s", without(err, store.ErrNamespace), s.namespaces(x))
 	case errors.Is(err, store.ErrNoLease):
 		return api.NewProblem(http.StatusNotFound, api.CodeUnknownLease, "lease", "%s: it has ended or never was", without(err, store.ErrNoLease))
+	case errors.Is(err, store.ErrSlab):
+		return api.NewProblem(http.StatusNotFound, api.CodeUnknownSlab, "slab", "%s", without(err, store.ErrSlab))
 	case errors.As(err, &setting):
 		return invalid(settingField(setting.Field), "%s", setting.Why)
 	case errors.Is(err, store.ErrNotEmpty):

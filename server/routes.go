@@ -69,6 +69,9 @@ func (s *Server) health(t *router) {
 func (s *Server) reports(t *router) {
 	t.handle("/v1/status", methods{"GET": admins(s.status)})
 	t.handle("/v1/slabs", methods{"GET": admins(s.slabs)})
+	t.handle("/v1/slabs/{name}/map", methods{"GET": admins(s.slabMap)})
+	t.handle("/v1/slabs/{name}/drain", methods{"POST": admins(s.drain)})
+	t.handle("/v1/slabs/{name}/resume", methods{"POST": admins(s.resume)})
 	t.handle("/v1/requests", methods{"GET": admins(s.inFlight)})
 }
 

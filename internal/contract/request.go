@@ -40,7 +40,7 @@ func done(status int) bool {
 
 // beyond are parts of the details of refusals that no document can foresee.
 func beyond() []string {
-	return []string{"given ", "stands twice", "UTF-8", "take it from the last page", "no slab", "raw control character", "is no key", "escape", "not Unicode", "is not the namespace", "is no name", "is not a slab", "less than one slot"}
+	return []string{"given ", "stands twice", "UTF-8", "take it from the last page", "no slab", "raw control character", "is no key", "escape", "not Unicode", "is not the namespace", "is no name", "is not a slab", "less than one slot", "has no slot"}
 }
 
 // refusedByForm tells whether a problem is about what a document can say.
