@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -38,7 +39,7 @@ func (t *target) complete(cmd *cobra.Command, names func(ctx context.Context, cl
 func beginning(all []string, with string) []string {
 	var out []string
 	for _, s := range all {
-		if len(s) >= len(with) && s[:len(with)] == with {
+		if strings.HasPrefix(s, with) {
 			out = append(out, s)
 		}
 	}
@@ -89,6 +90,18 @@ func leaseIDs(ctx context.Context, cl *client.Client) ([]string, error) {
 func words(all ...string) completion {
 	return func(_ *cobra.Command, _ []string, part string) ([]string, cobra.ShellCompDirective) {
 		return beginning(all, part), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// listOf completes the last word of a list with commas between.
+func listOf(one completion) completion {
+	return func(cmd *cobra.Command, args []string, part string) ([]string, cobra.ShellCompDirective) {
+		at := strings.LastIndexByte(part, ',') + 1
+		all, directive := one(cmd, args, part[at:])
+		for i := range all {
+			all[i] = part[:at] + all[i]
+		}
+		return all, directive | cobra.ShellCompDirectiveNoSpace
 	}
 }
 

@@ -48,6 +48,9 @@ func TestCompletionAsksTheDaemon(t *testing.T) {
 			t.Errorf("%q: got %q, %s, want %q", tt.args, got, directive, tt.want)
 		}
 	}
+	if names, _ := offered(t, "namespace", "set", "n", "--addr", addr, "--slabs", "x,d"); strings.Join(names, "|") != "x,dev" {
+		t.Errorf("slabs: got %q", names)
+	}
 	names, _ := offered(t, "leases", "show", "--addr", addr, "")
 	if len(names) != 1 || !strings.HasSuffix(names[0], "\tdefault me") {
 		t.Errorf("leases: got %q", names)
@@ -79,6 +82,7 @@ func TestCompletionOfWords(t *testing.T) {
 		{[]string{"na"}, "namespace\tList, show, make, change and delete namespaces"},
 		{[]string{"leases", "re"}, "release\tEnd leases, whatever namespace they are in|renew\tLet a lease last for its time from now on"},
 		{[]string{"events", "--only", "s"}, "snapshot|stored|synced"},
+		{[]string{"events", "--only", "idle,re"}, "idle,removed"},
 		{[]string{"init", "--slot-size", "1"}, "16MiB|1MiB"},
 		{[]string{"events", "--addr", "http://127.0.0.1:9201"}, "http://127.0.0.1:9201"},
 	} {

@@ -46,7 +46,7 @@ func (c *cli) eventsVerb() *cobra.Command {
 	f.Uint64Var(&w.o.Since, "since", 0, "go on behind the event with this number, of --instance")
 	f.StringVar(&w.o.Instance, "instance", "", "the daemon's instance that --since is of")
 	cmd.Flags().Lookup("json").Usage = "print one JSON object a line"
-	registered(cmd.RegisterFlagCompletionFunc("only", words(eventKinds()...)))
+	registered(cmd.RegisterFlagCompletionFunc("only", listOf(words(eventKinds()...))))
 	return cmd
 }
 

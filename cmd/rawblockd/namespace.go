@@ -42,7 +42,7 @@ func (c *cli) namespaceListVerb() *cobra.Command {
 }
 
 // namedCommand makes a verb about the namespace that its argument names.
-func (c *cli) namedCommand(use, short string, do clientFunc) *cobra.Command {
+func (c *cli) namedCommand(use, short string, do clientFunc) (*cobra.Command, *target) {
 	cmd, t := c.targetCommand(use, short, cobra.ExactArgs(1), func(ctx context.Context, cl *client.Client, t *target, args []string) error {
 		if args[0] == "" {
 			return usagef("%s: the name is empty", use)
@@ -50,11 +50,11 @@ func (c *cli) namedCommand(use, short string, do clientFunc) *cobra.Command {
 		return do(ctx, cl.In(args[0]), t, args)
 	})
 	cmd.ValidArgsFunction = onlyFirst(t.complete(cmd, namespaceNames))
-	return cmd
+	return cmd, t
 }
 
 func (c *cli) namespaceShowVerb() *cobra.Command {
-	return c.namedCommand("show NAME", "Show the settings of a namespace and what it uses",
+	cmd, _ := c.namedCommand("show NAME", "Show the settings of a namespace and what it uses",
 		func(ctx context.Context, cl *client.Client, t *target, _ []string) error {
 			n, err := cl.Settings(ctx)
 			if err != nil {
@@ -65,6 +65,7 @@ func (c *cli) namespaceShowVerb() *cobra.Command {
 			}
 			return c.printNamespace(n)
 		})
+	return cmd
 }
 
 func (c *cli) printNamespace(n api.Namespace) error {
@@ -92,7 +93,7 @@ type settings struct {
 func (c *cli) namespaceSetVerb() *cobra.Command {
 	var s settings
 	var cmd *cobra.Command
-	cmd = c.namedCommand("set NAME", "Make a namespace, or change settings of it",
+	cmd, t := c.namedCommand("set NAME", "Make a namespace, or change settings of it",
 		func(ctx context.Context, cl *client.Client, t *target, _ []string) error {
 			res, err := cl.PutSettings(ctx, s.request(cmd.Flags().Changed))
 			if err != nil {
@@ -119,6 +120,7 @@ func (c *cli) namespaceSetVerb() *cobra.Command {
 	f.Var(&s.quota, "quota", "bytes of slots that it may use; 0 for no limit of its own")
 	f.Var(&s.ttl, "ttl", "time to live of entries stored without one; 0 for none")
 	f.StringVar(&s.fingerprint, "fingerprint", "", "of the model whose entries it holds")
+	registered(cmd.RegisterFlagCompletionFunc("slabs", listOf(t.complete(cmd, slabNames))))
 	registered(cmd.RegisterFlagCompletionFunc("quota", sizes()))
 	registered(cmd.RegisterFlagCompletionFunc("ttl", durations()))
 	return cmd
@@ -148,7 +150,7 @@ func (s *settings) request(changed func(flag string) bool) api.NamespaceRequest 
 }
 
 func (c *cli) namespaceDeleteVerb() *cobra.Command {
-	return c.namedCommand("delete NAME", "Delete a namespace that holds nothing",
+	cmd, _ := c.namedCommand("delete NAME", "Delete a namespace that holds nothing",
 		func(ctx context.Context, cl *client.Client, t *target, _ []string) error {
 			err := cl.DeleteNamespace(ctx)
 			var e *client.Error
@@ -164,6 +166,7 @@ func (c *cli) namespaceDeleteVerb() *cobra.Command {
 			_, err = fmt.Fprintf(c.stdout, "%s: deleted\n", cl.Namespace())
 			return err
 		})
+	return cmd
 }
 
 // lifeFlag is a time to live that may be 0, for none.
