@@ -18,6 +18,7 @@ type Client struct {
 	addr string // as given, for errors
 	base string // scheme and host of every URL
 	ns   string
+	auth string // the Authorization header; empty: none
 	http *http.Client
 }
 
@@ -29,9 +30,15 @@ const (
 	idleConns   = 64
 )
 
-// New returns a client of the daemon at addr, which is unix:/path/of/socket or
-// http://host:port, for namespace. It does not connect yet.
-func New(addr, namespace string) (*Client, error) {
+// New returns a client of the daemon at addr, which is unix:/path/of/socket,
+// http://host:port or https://host:port, for namespace. It does not connect yet.
+func New(addr, namespace string, with ...Option) (*Client, error) {
+	var o options
+	for _, w := range with {
+		if err := w(&o); err != nil {
+			return nil, err
+		}
+	}
 	t := &http.Transport{
 		MaxIdleConns:          idleConns,
 		MaxIdleConnsPerHost:   idleConns, // a batch client uses many at once; the default of 2 would close the rest
@@ -42,7 +49,7 @@ func New(addr, namespace string) (*Client, error) {
 		WriteBufferSize:       writeBuffer,
 	}
 	dialer := &net.Dialer{Timeout: 10 * time.Second}
-	base := strings.TrimSuffix(addr, "/")
+	base, secure := strings.TrimSuffix(addr, "/"), false
 	if path, ok := strings.CutPrefix(addr, "unix:"); ok {
 		if !filepath.IsAbs(path) {
 			return nil, fmt.Errorf("address %q: want unix: and an absolute path", addr)
@@ -53,15 +60,25 @@ func New(addr, namespace string) (*Client, error) {
 		}
 	} else {
 		u, err := url.Parse(base)
-		if err != nil || u.Scheme != "http" || u.Host == "" || u.Path != "" || u.RawQuery != "" {
-			return nil, fmt.Errorf("address %q: want unix:/path/of/socket or http://host:port", addr)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Path != "" || u.RawQuery != "" || u.User != nil {
+			return nil, fmt.Errorf("address %q: want unix:/path/of/socket, http://host:port or https://host:port", addr)
 		}
+		secure = u.Scheme == "https"
 		t.DialContext = dialer.DialContext
+		t.TLSHandshakeTimeout = dialer.Timeout
+		t.TLSClientConfig = o.tls()
 	}
-	return &Client{addr: addr, base: base, ns: namespace, http: &http.Client{
+	if o.roots != nil && !secure {
+		return nil, fmt.Errorf("address %q: a CA file is for https://host:port", addr)
+	}
+	c := &Client{addr: addr, base: base, ns: namespace, http: &http.Client{
 		Transport:     t,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}, nil
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // so a token goes nowhere else
+	}}
+	if o.token != "" {
+		c.auth = "Bearer " + o.token
+	}
+	return c, nil
 }
 
 // In returns a client for another namespace that shares c's connections.

@@ -75,12 +75,12 @@ func reply(w http.ResponseWriter, v any) {
 }
 
 func TestAddresses(t *testing.T) {
-	for _, addr := range []string{"unix:/run/x.sock", "http://127.0.0.1:9200", "http://127.0.0.1:9200/", "http://[::1]:1"} {
+	for _, addr := range []string{"unix:/run/x.sock", "http://127.0.0.1:9200", "http://127.0.0.1:9200/", "http://[::1]:1", "https://h:1"} {
 		if _, err := New(addr, "ns"); err != nil {
 			t.Errorf("New(%q): %v", addr, err)
 		}
 	}
-	for _, addr := range []string{"", "unix:", "unix:rel.sock", "127.0.0.1:9200", "/run/x.sock", "https://h:1", "http://", "http://h/path", "http://h?x=1"} {
+	for _, addr := range []string{"", "unix:", "unix:rel.sock", "127.0.0.1:9200", "/run/x.sock", "http://", "http://h/path", "http://h?x=1", "https://", "https://h/path", "https://user@h:1"} {
 		if _, err := New(addr, "ns"); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q", addr)) {
 			t.Errorf("New(%q): got %v, want an error that names it", addr, err)
 		}

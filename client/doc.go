@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package client talks to a rawblockd daemon over its unix socket or over TCP.
+// Package client talks to a rawblockd daemon over its unix socket or over TCP,
+// with TLS and a bearer token where it asks for them.
 //
 // Main types: Client (one daemon, one namespace), Item (what Store sends),
 // Loaded (what Load yields), Found (what a compact lookup answers), Events (a

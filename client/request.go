@@ -46,6 +46,9 @@ func (c *Client) request(ctx context.Context, method, path string, query url.Val
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", method, path, err)
 	}
+	if c.auth != "" {
+		req.Header.Set("Authorization", c.auth)
+	}
 	return req, nil
 }
 

@@ -130,6 +130,13 @@ func (w *signalWriter) await(word string) <-chan struct{} {
 	return seen
 }
 
+// forget drops what has come by.
+func (w *signalWriter) forget() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.text.Reset()
+}
+
 // Write implements io.Writer.
 func (w *signalWriter) Write(p []byte) (int, error) {
 	w.mu.Lock()
@@ -228,7 +235,7 @@ func TestUsage(t *testing.T) {
 		{[]string{"pin", "k", "--ttl=-5s"}, `"--ttl" flag: want more than 0`},
 		{[]string{"lookup", "k", "--lease", "--ttl", "-1ms"}, `"--ttl" flag: want more than 0`},
 		{[]string{"lookup", "k", "--ttl", "5s"}, "--ttl and --owner are for --lease"},
-		{[]string{"get", "k", "--addr", "ftp://x"}, `address "ftp://x": want unix:/path/of/socket or http://host:port`},
+		{[]string{"get", "k", "--addr", "ftp://x"}, `address "ftp://x": want unix:/path/of/socket, http://host:port or https://host:port`},
 		{[]string{"init", "x", "--slot-size", "2Mb"}, `"2Mb" has the unknown unit "Mb"`},
 		{[]string{"init", "x", "--serial", "s"}, "--serial says which device --wipe may wipe"},
 		{[]string{"serve", "--config", "a", "--dev", "b"}, "--config and --dev exclude each other"},

@@ -25,6 +25,7 @@ type target struct {
 	addr      string
 	namespace string
 	json      bool
+	credentials
 }
 
 // clientFunc is what a client verb does. cl is the client of the daemon that the
@@ -57,7 +58,8 @@ func (c *cli) targetCommand(use, short string, args cobra.PositionalArgs, do cli
 		return explain(do(cmd.Context(), cl, t, args))
 	}
 	f := cmd.Flags()
-	f.StringVar(&t.addr, "addr", "", "unix:/path or http://host:port (default $RAWBLOCKD_ADDR, then the socket "+config.DefaultUnix+", then http://"+config.DefaultHTTP+")")
+	f.StringVar(&t.addr, "addr", "", "unix:/path, http://host:port or https://host:port (default $RAWBLOCKD_ADDR, then the socket "+config.DefaultUnix+", then http://"+config.DefaultHTTP+")")
+	t.credentials.flags(cmd)
 	f.BoolVar(&t.json, "json", false, "print the daemon's answer as JSON")
 	registered(cmd.RegisterFlagCompletionFunc("addr", words("unix:"+config.DefaultUnix, "http://"+config.DefaultHTTP, "http://"+config.DefaultAdmin)))
 	return cmd, t
@@ -65,7 +67,12 @@ func (c *cli) targetCommand(use, short string, args cobra.PositionalArgs, do cli
 
 func (t *target) connect(verb string) (*client.Client, error) {
 	ns := firstOf(t.namespace, t.env("RAWBLOCKD_NAMESPACE"), "default")
-	return client.New(firstOf(t.addr, t.env("RAWBLOCKD_ADDR"), defaultAddr(verb, config.DefaultUnix)), ns)
+	addr := firstOf(t.addr, t.env("RAWBLOCKD_ADDR"), defaultAddr(verb, config.DefaultUnix))
+	with, err := t.credentials.options(addr, t.env)
+	if err != nil {
+		return nil, err
+	}
+	return client.New(addr, ns, with...)
 }
 
 func (t *target) env(name string) string {
@@ -96,6 +103,9 @@ func firstOf(s ...string) string {
 
 // explain adds what to do about a daemon that cannot be reached.
 func explain(err error) error {
+	if err, ok := explainAccess(err); ok {
+		return err
+	}
 	var op *net.OpError
 	if !errors.As(err, &op) || op.Op != "dial" {
 		return err
