@@ -111,6 +111,17 @@ func (f *FrameReader) Next() (Frame, error) {
 	return fr, nil
 }
 
+// Await waits until the current frame's body begins to arrive.
+func (f *FrameReader) Await() error {
+	if f.err != nil || f.left == 0 {
+		return f.err
+	}
+	if _, err := f.r.Peek(1); err != nil {
+		return f.broken(err)
+	}
+	return nil
+}
+
 // Read reads the current frame's body; io.EOF ends it.
 func (f *FrameReader) Read(p []byte) (int, error) {
 	if f.err != nil && f.left > 0 {
@@ -124,14 +135,19 @@ func (f *FrameReader) Read(p []byte) (int, error) {
 	}
 	n, err := f.r.Read(p)
 	f.left -= int64(n)
-	switch {
-	case err == nil || f.left == 0:
+	if err == nil || f.left == 0 {
 		return n, nil
-	case errors.Is(err, io.EOF):
-		f.n--
-		return n, f.stop(f.bad("bytes", fmt.Sprintf("the stream ends %d bytes before the frame does", f.left), io.ErrUnexpectedEOF))
 	}
-	return n, f.stop(fmt.Errorf("frame %d: %w", f.n-1, err))
+	return n, f.broken(err)
+}
+
+// broken is what an error inside the current frame's body means.
+func (f *FrameReader) broken(err error) error {
+	if errors.Is(err, io.EOF) {
+		f.n--
+		return f.stop(f.bad("bytes", fmt.Sprintf("the stream ends %d bytes before the frame does", f.left), io.ErrUnexpectedEOF))
+	}
+	return f.stop(fmt.Errorf("frame %d: %w", f.n-1, err))
 }
 
 // Left returns how many bytes of the current frame's body are still unread.

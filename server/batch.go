@@ -36,13 +36,16 @@ func (s *Server) readWhole(x *exchange, r *http.Request, ms int64) ([]byte, erro
 	}
 	_, cancel := s.within(x, r, ms)
 	defer cancel()
-	// What is declared is believed only as far as it has arrived.
-	buf := make([]byte, 0, min(max(r.ContentLength+1, 512), piece))
+	var buf []byte
+	var err error
 	for {
 		if len(buf) == cap(buf) {
-			buf = append(buf, 0)[:len(buf)]
+			if buf, err = s.more(x, buf, limit, r.ContentLength); err != nil {
+				return nil, err
+			}
 		}
-		n, err := x.body.Read(buf[len(buf):cap(buf)])
+		var n int
+		n, err = x.body.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
 		switch {
 		case int64(len(buf)) > limit:
@@ -53,6 +56,24 @@ func (s *Server) readWhole(x *exchange, r *http.Request, ms int64) ([]byte, erro
 			return nil, x.bodyError(err, int64(len(buf)), r.ContentLength)
 		}
 	}
+}
+
+// firstBody is the memory, in bytes, that a body begins with: most need no more.
+const firstBody = 16 << 10
+
+// more makes room in a body that is full, and charges for it. What is declared is
+// believed only as far as it has arrived. There is always room for a byte beyond
+// the limit, so that whoever sends it is found out.
+func (s *Server) more(x *exchange, buf []byte, limit, declared int64) ([]byte, error) {
+	size := max(2*int64(cap(buf)), firstBody)
+	if declared >= int64(len(buf)) {
+		size = min(size, max(declared+1, 512)) // and one for the end
+	}
+	size = min(size, limit+1)
+	if !x.hold.charge(min(size, limit) - min(int64(cap(buf)), limit)) {
+		return nil, s.overloaded(text, "the JSON bodies under way take all of limits.json_bytes, %d bytes", s.texts.limit)
+	}
+	return append(make([]byte, 0, size), buf...), nil
 }
 
 // named is a request that says which namespace it is about.

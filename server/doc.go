@@ -24,14 +24,24 @@
 // Payloads go from the connection into the store's buffers and back in pieces
 // of up to 1 MiB; nothing is copied in between. A client that sends or takes a
 // piece too slowly is cut off, and that is logged, because it holds memory of the
-// stream budget. A request that gets none of it for some seconds is answered
-// busy.
+// stream budget.
+//
+// Three things are scarce (scarce.go): data requests executing at once
+// (limits.requests) and the memory of JSON and text bodies (limits.json_bytes),
+// beyond which a request is refused with 429, and the stream budget, for which it
+// waits in order as long as bytes move in what others hold. A client that stands
+// still with any of these while others want it is cut off within seconds (hold.go).
 //
 // # Concurrency
 //
 // A Server is safe for concurrent use. Handlers start no goroutines; whoever
 // runs the http.Server waits for them (Shutdown). An exchange belongs to its
-// request's goroutine.
+// request's goroutine; what others read of it is behind its own locks.
+//
+// # Lock ordering
+//
+// about.mu, requestTable.mu and hold.mu are never held together. Under hold.mu the
+// store may be asked whether memory is wanted, which takes the arena's lock.
 //
 // # Errors
 //

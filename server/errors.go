@@ -30,6 +30,7 @@ func (s *Server) finish(x *exchange, r *http.Request, err error) {
 	}
 	p := s.asProblem(x, err)
 	if p.Code == api.CodeBodyTooSlow {
+		s.metrics.cutOff(sends, x.hold.isCut(sends))
 		s.o.Log.Warn("client cut off: its body came too slowly", "method", r.Method, "route", routeLabel(r), "remote", remote(r),
 			"bytes_received", x.body.got.Load(), "after", time.Since(x.began))
 	}
@@ -96,6 +97,9 @@ func (s *Server) asProblem(x *exchange, err error) *api.Problem {
 		return api.StatusProblem(api.StatusInvalidKey, without(err, store.ErrInvalidKey))
 	case errors.Is(err, store.ErrCursor):
 		return invalid("cursor", "take it from the last page's answer")
+	case errors.Is(err, store.ErrNoMemory):
+		s.metrics.outOfMemory(err)
+		return api.StatusProblem(api.StatusBusy, err.Error()+"; try again")
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrClosed):
 		return api.StatusProblem(api.StatusUnavailable, err.Error())
 	case errors.Is(err, store.ErrOutcomeUnknown), errors.Is(err, context.DeadlineExceeded):
@@ -119,6 +123,8 @@ func (x *exchange) bodyError(err error, got, want int64) error {
 	switch {
 	case errors.As(err, &p):
 		return p
+	case x.hold.isCut(sends):
+		p = api.NewProblem(http.StatusRequestTimeout, api.CodeBodyTooSlow, "", "%s and then nothing for %v, while others waited for what the request held", progress, x.pace.Pressed)
 	case errors.Is(err, os.ErrDeadlineExceeded) && x.body.late():
 		p = api.StatusProblem(api.StatusDeadline, progress+"; "+x.explain(store.Deadline, context.DeadlineExceeded))
 	case errors.Is(err, os.ErrDeadlineExceeded):

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"os"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -22,6 +23,7 @@ type exchange struct {
 	rc    *http.ResponseController
 	pace  Pace
 	body  pacedBody
+	hold  hold
 	code  int // 0 until the response has begun
 	bytes atomic.Int64
 	began time.Time
@@ -42,11 +44,12 @@ type exchange struct {
 	lookUp string        // what to do where the outcome is unknown; empty: look the key up
 }
 
-func newExchange(w http.ResponseWriter, r *http.Request, pace Pace) *exchange {
+func (s *Server) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
 	x := &exchange{
-		ResponseWriter: w, rc: http.NewResponseController(w), pace: pace, began: time.Now(),
+		ResponseWriter: w, rc: http.NewResponseController(w), pace: s.o.Pace, began: time.Now(),
 		method: clip(r.Method), r: r, trace: store.NewTrace(),
 	}
+	x.hold.s, x.hold.x = s, x
 	x.body.x, x.body.r, x.body.waits = x, r.Body, r.Header.Get("Expect") != "" && r.ContentLength != 0
 	r.Body = &x.body
 	return x
@@ -84,7 +87,11 @@ func (x *exchange) Write(p []byte) (int, error) {
 // writeWithin sets the write deadline. A response that cannot have one, such as
 // a recorder's in a test, goes without.
 func (x *exchange) writeWithin(n int64) {
-	_ = x.rc.SetWriteDeadline(time.Now().Add(x.pace.allow(n)))
+	t := time.Now().Add(x.pace.allow(n))
+	if x.hold.isCut(takes) {
+		t = longAgo()
+	}
+	_ = x.rc.SetWriteDeadline(t)
 }
 
 // json answers 200 with v.
@@ -154,8 +161,10 @@ type pacedBody struct {
 	r      io.ReadCloser
 	until  time.Time // the request's deadline; zero: none
 	window int64     // bytes that the present read deadline is good for
+	early  [1]byte   // the first byte, if ahead
 	got    atomic.Int64
 	waits  bool // the client sends nothing before it is told 100 Continue
+	ahead  bool // the first byte was read and not yet asked for
 	begun  bool // something was asked for
 	ended  bool // read to its end, or it failed
 	whole  bool // read to its end
@@ -180,18 +189,44 @@ func (b *pacedBody) arm(n int64) {
 	if !b.until.IsZero() && b.until.Before(t) {
 		t = b.until
 	}
+	if b.x.hold.isCut(sends) {
+		t = longAgo()
+	}
 	_ = b.x.rc.SetReadDeadline(t)
 	b.window = n
+}
+
+// first waits until the body begins to arrive, so that a client that only says it
+// will send takes no memory meanwhile. One that asked first has to be told to send.
+func (b *pacedBody) first() error {
+	if b.waits || b.begun {
+		return nil
+	}
+	b.arm(1)
+	n, err := b.Read(b.early[:])
+	b.ahead = n > 0
+	if b.ahead {
+		return nil
+	}
+	return err
 }
 
 // Read implements io.Reader.
 func (b *pacedBody) Read(p []byte) (int, error) {
 	b.begun = true
+	if b.ahead && len(p) > 0 {
+		p[0], b.ahead = b.early[0], false
+		return 1, nil
+	}
 	b.x.trace.At(store.StageClient)
 	if b.window <= 0 {
 		b.arm(piece)
 	}
+	b.x.hold.await(sends)
 	n, err := b.r.Read(p)
+	if b.x.hold.moved(n) && err == nil {
+		err = os.ErrDeadlineExceeded
+	}
 	b.got.Add(int64(n))
 	b.window -= int64(n)
 	if err != nil {

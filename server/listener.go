@@ -53,6 +53,7 @@ type conn struct {
 
 	// Of the request being answered, by whose goroutine all is written.
 	r     *http.Request
+	hold  *hold
 	began time.Time
 	sent  int64
 	cut   bool // for taking its answer too slowly
@@ -73,15 +74,15 @@ func connContext(ctx context.Context, c net.Conn) context.Context {
 // connState is http.Server's hook: an idle connection has sent its answer.
 func connState(c net.Conn, state http.ConnState) {
 	if c, ok := c.(*conn); ok && state == http.StateIdle {
-		c.head = c.head[:0]
+		c.head, c.r, c.hold = nil, nil, nil // an idle connection costs little
 		c.serving.Store(false)
 	}
 }
 
 // beginServing notes that net/http accepted the request's header.
-func beginServing(r *http.Request) {
+func beginServing(r *http.Request, h *hold) {
 	if c, ok := r.Context().Value(connKey{}).(*conn); ok {
-		c.r, c.began, c.sent = r, time.Now(), 0
+		c.r, c.hold, c.began, c.sent = r, h, time.Now(), 0
 		c.serving.Store(true)
 	}
 }
@@ -109,12 +110,7 @@ func (c *conn) Read(p []byte) (int, error) {
 // Write implements net.Conn.
 func (c *conn) Write(p []byte) (int, error) {
 	if c.serving.Load() {
-		n, err := c.Conn.Write(p)
-		c.sent += int64(n)
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			c.tooSlow()
-		}
-		return n, err
+		return c.send(p)
 	}
 	own, ok := c.translate(p)
 	if !ok {
@@ -126,6 +122,32 @@ func (c *conn) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// writeStep is how much is given to the system at once, in bytes, and up to twice
+// that at the end: what it has taken of more could not be seen before all of it is.
+const writeStep = 256 << 10
+
+// send writes a part of an answer.
+func (c *conn) send(p []byte) (int, error) {
+	done := 0
+	for {
+		part := p[done:]
+		if len(part) >= 2*writeStep {
+			part = part[:writeStep]
+		}
+		c.hold.await(takes)
+		n, err := c.Conn.Write(part)
+		c.hold.moved(n)
+		c.sent += int64(n)
+		done += n
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			c.tooSlow()
+		}
+		if err != nil || done == len(p) {
+			return done, err
+		}
+	}
+}
+
 // tooSlow notes a client that does not take its answer: it held memory that
 // others waited for. Every write after the first that failed fails too.
 func (c *conn) tooSlow() {
@@ -133,7 +155,12 @@ func (c *conn) tooSlow() {
 		return
 	}
 	c.cut = true
-	c.log.Warn("client cut off: it took its answer too slowly", "method", c.r.Method, "route", routeLabel(c.r), "remote", remote(c.r),
+	why := "client cut off: it took its answer too slowly"
+	if c.hold.isCut(takes) {
+		why = "client cut off: it took nothing of its answer while others waited for what it held"
+	}
+	c.hold.s.metrics.cutOff(takes, c.hold.isCut(takes))
+	c.log.Warn(why, "method", c.r.Method, "route", routeLabel(c.r), "remote", remote(c.r),
 		"bytes_sent", c.sent, "after", time.Since(c.began))
 }
 

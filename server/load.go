@@ -3,6 +3,7 @@
 package server
 
 import (
+	"cmp"
 	"net/http"
 
 	"github.com/rawblockd/rawblockd/api"
@@ -26,18 +27,24 @@ func (s *Server) batchLoad(x *exchange, r *http.Request) error {
 	s.metrics.batch("load", len(req.Keys))
 	ctx, cancel := s.within(x, r, req.DeadlineMS)
 	defer cancel()
-	loading, err := st.Load(ctx, req.Namespace, req.Keys)
+	loading, err := st.LoadWithin(ctx, req.Namespace, req.Keys, s.o.MemoryWait)
 	if err != nil {
 		return err
 	}
 	defer loading.Close()
+	x.hold.take(memory)
 	x.Header().Set("Content-Type", api.MediaFrames)
 	x.WriteHeader(http.StatusOK)
 	frames := api.NewFrameWriter(x)
+	short := error(nil) // why there was no memory for the batch
+	defer func() { s.metrics.outOfMemory(short) }()
 	for {
 		item, more := loading.Next()
 		if !more {
 			return frames.Close()
+		}
+		if item.Status == store.Busy {
+			short = cmp.Or(short, item.Err)
 		}
 		if err := x.frame(frames, item); err != nil {
 			return err

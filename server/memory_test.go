@@ -77,16 +77,33 @@ func TestLaterFramesWait(t *testing.T) {
 	})
 }
 
-// The keys of a batch come in order: theirs wait.
+// A batch load that has its first key waits for the others as long as it takes; one
+// that gets no memory at all is told key by key.
 func TestBatchLoadWaits(t *testing.T) {
-	paced(t, time.Minute, func(r *rig, dial func() net.Conn) {
-		client := dialing(t, dial)
-		mustStore(t, client, 1<<20, "a", "b")
-		held(t, r, 0, 20*time.Second)
-		began := time.Now()
-		fs, _ := load(t, client, "a", "b")
-		if took := time.Since(began); took != 20*time.Second || fs[0].Status != api.StatusOK || fs[1].Status != api.StatusOK {
-			t.Errorf("took %v, got %+v", took, fs)
-		}
-	})
+	for name, c := range map[string]struct {
+		left int64
+		took time.Duration
+		want api.Status
+	}{
+		"later keys": {1 << 20, 20 * time.Second, api.StatusOK},
+		"no memory":  {0, DefaultMemoryWait, api.StatusBusy},
+	} {
+		t.Run(name, func(t *testing.T) {
+			paced(t, time.Minute, func(r *rig, dial func() net.Conn) {
+				client := dialing(t, dial)
+				mustStore(t, client, 1<<20, "a")
+				mustStore(t, client, 2<<20, "b")
+				held(t, r, c.left, 20*time.Second)
+				began := time.Now()
+				fs, _ := load(t, client, "a", "b")
+				if took := time.Since(began); took != c.took || fs[0].Status != c.want || fs[1].Status != c.want {
+					t.Errorf("took %v, got %+v", took, fs)
+				}
+				if got := counter(t, r.srv.metrics.refused.WithLabelValues("stream_bytes")); (got == 1) != (c.want == api.StatusBusy) {
+					t.Errorf("counted %v refusals", got)
+				}
+				time.Sleep(20 * time.Second)
+			})
+		})
+	}
 }

@@ -3,11 +3,14 @@
 package server
 
 import (
+	"errors"
 	"net/http"
 	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/rawblockd/rawblockd/store"
 )
 
 // metrics are the server's own.
@@ -16,6 +19,8 @@ type metrics struct {
 	keys     *prometheus.HistogramVec // by op
 	bytes    *prometheus.CounterVec   // by direction
 	inFlight prometheus.Gauge
+	refused  *prometheus.CounterVec // by limit
+	cut      *prometheus.CounterVec // by direction, why
 }
 
 func newMetrics() *metrics {
@@ -34,11 +39,18 @@ func newMetrics() *metrics {
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "rawblockd_requests_in_flight", Help: "Requests being answered.",
 		}),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "rawblockd_requests_refused_total", Help: "Requests refused because there was none left of a limit: of requests or json_bytes with 429, of stream_bytes as busy.",
+		}, []string{"limit"}),
+		cut: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "rawblockd_clients_cut_off_total",
+			Help: "Clients cut off in mid-body (in) or mid-answer (out): they were slower than the pace, or stood still while others wanted what they held.",
+		}, []string{"direction", "why"}),
 	}
 }
 
 func (m *metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.duration, m.keys, m.bytes, m.inFlight}
+	return []prometheus.Collector{m.duration, m.keys, m.bytes, m.inFlight, m.refused, m.cut}
 }
 
 // done counts a finished request. Labels come from a fixed set: the route is the
@@ -70,3 +82,23 @@ func routeLabel(r *http.Request) string {
 }
 
 func (m *metrics) batch(op string, keys int) { m.keys.WithLabelValues(op).Observe(float64(keys)) }
+
+// outOfMemory counts a request that got no memory, if that is what err says.
+func (m *metrics) outOfMemory(err error) {
+	if errors.Is(err, store.ErrNoMemory) {
+		m.refused.WithLabelValues(memory.String()).Inc()
+	}
+}
+
+// cutOff counts a client that was cut off: because others wanted what it held, or
+// because it did not keep the pace.
+func (m *metrics) cutOff(t turn, wanted bool) {
+	direction, why := "in", "pace"
+	if t == takes {
+		direction = "out"
+	}
+	if wanted {
+		why = "wanted"
+	}
+	m.cut.WithLabelValues(direction, why).Inc()
+}

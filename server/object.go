@@ -89,14 +89,19 @@ func (s *Server) put(x *exchange, r *http.Request) error {
 		return err
 	}
 	defer batch.Abort()
-	buf, err := room(ctx, s.memoryWait(x), st.Buffer, r.ContentLength)
+	if err := x.body.first(); err != nil {
+		return x.bodyError(err, 0, r.ContentLength)
+	}
+	buf, err := batch.Buffer(ctx, r.ContentLength, s.memoryWait(x))
 	if err != nil {
 		return err
 	}
+	x.hold.take(memory)
 	if got, err := x.fill(buf, &x.body); err != nil {
 		buf.Release()
 		return x.bodyError(err, got, r.ContentLength)
 	}
+	x.hold.give(memory)
 	batch.Add(store.StoreItem{Key: key, Len: r.ContentLength, Buf: buf})
 	results, err := batch.Commit()
 	if err != nil {
@@ -148,9 +153,11 @@ func (s *Server) get(x *exchange, r *http.Request) error {
 	defer loading.Close()
 	item, _ := loading.Next()
 	if item.Status != store.OK {
+		s.metrics.outOfMemory(item.Err)
 		return api.StatusProblem(word(item.Status), x.explain(item.Status, item.Err))
 	}
 	defer item.Buf.Release()
+	x.hold.take(memory)
 	x.describe(item.Bytes, item.Gen)
 	x.WriteHeader(http.StatusOK)
 	return payload(x, item.Buf)

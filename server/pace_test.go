@@ -58,7 +58,7 @@ var testPace = Pace{Grace: 10 * time.Second, Rate: 1 << 20}
 // paced runs f in fake time against a data server, and then ends everything.
 func paced(t *testing.T, deadline time.Duration, f func(r *rig, dial func() net.Conn), change ...func(*rigOptions)) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, append(change, func(o *rigOptions) { o.pace, o.deadline = testPace, deadline })...)
+		r := newRig(t, append([]func(*rigOptions){func(o *rigOptions) { o.pace, o.deadline = testPace, deadline }}, change...)...)
 		l := newPipe()
 		r.serve(l, r.srv.DataHandler(Unix))
 		f(r, l.dial)
@@ -226,6 +226,13 @@ func (l *logLines) reset() {
 // take is for rigOptions.
 func (l *logLines) take(o *rigOptions) {
 	o.log = slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelWarn}))
+}
+
+// all is what was logged since the last time.
+func (l *logLines) all() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 // want fails unless one line was logged since the last time, with all parts.

@@ -53,6 +53,8 @@ type rigOptions struct {
 	payload   int64
 	buffers   int64
 	batchKeys int
+	requests  int   // 0: any number
+	jsonBytes int64 // 0: any number
 	pace      Pace
 	deadline  time.Duration
 	notReady  bool
@@ -92,7 +94,7 @@ func newRig(t testing.TB, change ...func(*rigOptions)) *rig {
 	})
 	must(t, err)
 	r.srv = New(Options{
-		Limits: Limits{BatchKeys: o.batchKeys, Payload: o.payload, StreamBytes: o.buffers, RequestDeadline: o.deadline},
+		Limits: Limits{BatchKeys: o.batchKeys, Payload: o.payload, StreamBytes: o.buffers, JSONBytes: o.jsonBytes, Requests: o.requests, RequestDeadline: o.deadline},
 		Pace:   o.pace, Instance: testInstance, Version: "test", Hosts: []string{"kv.example"}, Log: o.log,
 		Engine: func(string) *api.EngineStats {
 			st := r.eng.Stats()

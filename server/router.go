@@ -104,7 +104,7 @@ func (t *router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			r.SetPathValue(name[1:len(name)-1], segs[i])
 		}
 	}
-	t.s.finish(x, r, h(x, r))
+	t.s.finish(x, r, t.s.execute(x, r, h))
 }
 
 // unknown is the problem of a path that no route has. A slash in a key that was

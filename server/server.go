@@ -22,6 +22,8 @@ type Limits struct {
 	BatchKeys       int           // keys in one batch
 	Payload         int64         // bytes of the longest payload
 	StreamBytes     int64         // memory for payloads on their way, reported in /v1/info
+	JSONBytes       int64         // memory of all JSON and text bodies together; 0: no limit
+	Requests        int           // data requests executing at once; 0: no limit
 	RequestDeadline time.Duration // for requests that name none
 }
 
@@ -30,17 +32,25 @@ type Limits struct {
 type Pace struct {
 	Grace time.Duration // for any piece, however small
 	Rate  int64         // bytes per second beyond that
+	// Pressed is how long a client may move nothing while others wait for what its
+	// request holds; 0: as long as it keeps the rest.
+	Pressed time.Duration
 }
 
-// DefaultPace gives a piece of 1 MiB fourteen seconds.
-func DefaultPace() Pace { return Pace{Grace: 10 * time.Second, Rate: 256 << 10} }
+// DefaultPace gives a piece of 1 MiB fourteen seconds, and a client that holds
+// what others wait for three for its next byte: less than the time after which
+// those who wait are refused.
+func DefaultPace() Pace {
+	return Pace{Grace: 10 * time.Second, Rate: 256 << 10, Pressed: DefaultMemoryWait * 3 / 5}
+}
 
 // Options are what New needs.
 type Options struct {
 	Limits Limits
 	Pace   Pace
 	// MemoryWait is how long a request waits for its first memory of the stream
-	// budget before it is answered busy; 0 means DefaultMemoryWait.
+	// budget, while nothing moves in what others hold, before it is answered busy; 0
+	// means DefaultMemoryWait.
 	MemoryWait time.Duration
 
 	// Slow is from how long on a request is logged with its stages; 0: never.
@@ -79,6 +89,8 @@ type Server struct {
 	total    atomic.Uint64 // rows to recover
 
 	requests requestTable
+	places   budget       // limits.requests
+	texts    budget       // limits.json_bytes
 	slow     atomic.Int64 // time.Duration from which a request is logged; 0: never
 
 	registered atomic.Bool // the store's metrics are in the registry
@@ -103,6 +115,7 @@ func New(o Options) *Server {
 	}
 	s := &Server{o: o, registry: o.Registry, metrics: newMetrics(), hosts: hostSet(o.Hosts)}
 	s.SetSlow(o.Slow)
+	s.places.limit, s.texts.limit = int64(o.Limits.Requests), o.Limits.JSONBytes
 	if s.registry == nil {
 		s.registry = prometheus.NewRegistry()
 	}

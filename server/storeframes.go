@@ -53,7 +53,7 @@ func (s *Server) batchStore(x *exchange, r *http.Request) error {
 		return err
 	}
 	defer batch.Abort()
-	in := incoming{x: x, st: st, batch: batch, limits: s.o.Limits, wait: s.o.MemoryWait, frames: api.NewFrameReader(&x.body)}
+	in := incoming{x: x, batch: batch, limits: s.o.Limits, wait: s.o.MemoryWait, frames: api.NewFrameReader(&x.body)}
 	if err := in.readAll(ctx); err != nil {
 		return err
 	}
@@ -69,7 +69,6 @@ func (s *Server) batchStore(x *exchange, r *http.Request) error {
 // incoming is a batch of frames being received.
 type incoming struct {
 	x      *exchange
-	st     *store.Store
 	batch  *store.Storing
 	limits Limits
 	wait   time.Duration // for the first frame's memory
@@ -120,10 +119,15 @@ func (in *incoming) read(ctx context.Context, f api.Frame) (api.StoreResult, err
 	if n > 0 {
 		wait = 0
 	}
-	buf, err := room(ctx, wait, in.st.Buffer, f.Bytes)
+	if err := in.frames.Await(); err != nil {
+		return api.StoreResult{}, in.fault(err)
+	}
+	buf, err := in.batch.Buffer(ctx, f.Bytes, wait)
 	if err != nil {
 		return api.StoreResult{}, err
 	}
+	in.x.hold.take(memory)
+	defer in.x.hold.give(memory)
 	if _, err := in.x.fill(buf, in.frames); err != nil {
 		buf.Release()
 		return api.StoreResult{}, in.fault(err)

@@ -16,9 +16,9 @@ import (
 // counted and cleaned up after it.
 func (s *Server) wrap(kind Kind, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		beginServing(r)
 		w.Header().Set(api.HeaderInstance, s.o.Instance)
-		x := newExchange(w, r, s.o.Pace)
+		x := s.newExchange(w, r)
+		beginServing(r, &x.hold)
 		s.metrics.inFlight.Inc()
 		s.requests.add(x)
 		defer func() {

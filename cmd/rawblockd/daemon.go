@@ -125,7 +125,8 @@ func (d *daemon) answer() error {
 	l := d.cfg.Limits
 	d.srv = server.New(server.Options{
 		Limits: server.Limits{
-			BatchKeys: l.BatchKeys, Payload: int64(l.Payload), StreamBytes: int64(l.StreamBytes), RequestDeadline: l.RequestDeadline,
+			BatchKeys: l.BatchKeys, Payload: int64(l.Payload), StreamBytes: int64(l.StreamBytes),
+			JSONBytes: int64(l.JSONBytes), Requests: l.Requests, RequestDeadline: l.RequestDeadline,
 		},
 		Instance: hex.EncodeToString(id[:]), Version: readVersion().Version, Hosts: hostNames(d.cfg.Listen), Slow: d.cfg.Log.Slow, Log: d.log, Engine: d.engineStats,
 	})

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"sync"
+	"time"
+)
+
+// hold is what a request has of what is scarce, and a watch on its client: one that
+// moves nothing for Pace.Pressed while others wait for that is cut off. While nobody
+// waits the pace of pieces is all that counts.
+//
+// So a few clients that have stopped, holding memory or places, cost the others
+// seconds and not the time that a slow client is allowed.
+type hold struct {
+	s *Server
+	x *exchange
+
+	mu sync.Mutex
+	// +checklocks:mu
+	has scarce
+	// +checklocks:mu
+	charged int64 // bytes of limits.json_bytes
+	// +checklocks:mu
+	turn turn // whose turn it is
+	// +checklocks:mu
+	since time.Time // when the client's turn began, or its last byte moved
+	// +checklocks:mu
+	cut turn // the direction in which the client was cut off
+	// +checklocks:mu
+	over bool
+	// +checklocks:mu
+	timer *time.Timer // nil until there is something to watch
+}
+
+// turn says what a request waits for its client to do.
+type turn uint8
+
+const (
+	atWork turn = iota // it waits for the store, or is at work
+	sends              // the client sends its body
+	takes              // the client takes its answer
+)
+
+// take notes that the request has what is scarce, and begins to watch.
+func (h *hold) take(what scarce) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.has |= what
+	if h.timer == nil && h.x.pace.Pressed > 0 {
+		h.timer = time.AfterFunc(h.x.pace.Pressed, h.watch)
+	}
+}
+
+// give notes that the request has it no more.
+func (h *hold) give(what scarce) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.has &^= what
+}
+
+// charge takes n bytes of limits.json_bytes until the end; false if there are none.
+func (h *hold) charge(n int64) bool {
+	if !h.s.texts.take(n) {
+		return false
+	}
+	h.take(text)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.charged += n
+	return true
+}
+
+// end gives back what only the hold knows of.
+func (h *hold) end() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.s.texts.give(h.charged)
+	h.has, h.charged, h.over = 0, 0, true
+	if h.timer != nil {
+		h.timer.Stop()
+	}
+}
+
+// await says that the client has to move something now.
+func (h *hold) await(t turn) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.turn, h.since = t, time.Now()
+}
+
+// moved says that the client's turn is over, with n bytes moved. It returns whether
+// the client was cut off meanwhile.
+func (h *hold) moved(n int) bool {
+	h.mu.Lock()
+	was, has := h.turn, h.has
+	h.turn = atWork
+	cut := was != atWork && h.cut == was
+	h.mu.Unlock()
+	if n > 0 && has&memory != 0 {
+		h.s.stir()
+	}
+	return cut
+}
+
+// isCut tells whether the client was cut off in a direction.
+func (h *hold) isCut(t turn) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.cut == t
+}
+
+// watch looks at the client and winds itself up again.
+func (h *hold) watch() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.over || h.cut != atWork {
+		return
+	}
+	limit := h.x.pace.Pressed
+	again := limit
+	if h.turn != atWork {
+		again -= time.Since(h.since)
+	}
+	if again <= 0 {
+		if h.s.wanted(h.has) {
+			h.cutLocked()
+			return
+		}
+		again = limit / 4
+	}
+	h.timer.Reset(again)
+}
+
+// cutLocked makes the client's read or write fail, and all that follow.
+// +checklocks:h.mu
+func (h *hold) cutLocked() {
+	h.cut = h.turn
+	if h.cut == sends {
+		_ = h.x.rc.SetReadDeadline(longAgo())
+	} else {
+		_ = h.x.rc.SetWriteDeadline(longAgo())
+	}
+}
+
+// longAgo is a deadline that has passed.
+func longAgo() time.Time { return time.Unix(1, 0) }
+
+// stir tells those who wait for memory that it moves.
+func (s *Server) stir() {
+	if st := s.store.Load(); st != nil {
+		st.Stir()
+	}
+}

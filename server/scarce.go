@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/rawblockd/rawblockd/api"
+)
+
+// scarce is what requests hold of what there is too little of for everybody. They
+// are bits.
+type scarce uint8
+
+const (
+	place  scarce = 1 << iota // one of limits.requests
+	text                      // bytes of limits.json_bytes
+	memory                    // bytes of limits.stream_bytes
+)
+
+// String returns the limit's name, the label of the metric of refusals.
+func (w scarce) String() string {
+	switch w {
+	case place:
+		return "requests"
+	case text:
+		return "json_bytes"
+	case memory:
+		return "stream_bytes"
+	}
+	return "unknown"
+}
+
+// budget is so much of something. Nobody waits for it: what is not there is refused.
+type budget struct {
+	limit   int64 // 0: none
+	used    atomic.Int64
+	refused atomic.Int64 // when somebody last got none, in Unix nanoseconds
+}
+
+func (b *budget) take(n int64) bool {
+	for {
+		now := b.used.Load()
+		if b.limit > 0 && now+n > b.limit {
+			b.refused.Store(time.Now().UnixNano())
+			return false
+		}
+		if b.used.CompareAndSwap(now, now+n) {
+			return true
+		}
+	}
+}
+
+func (b *budget) give(n int64) { b.used.Add(-n) }
+
+// wanted tells whether somebody got none within the time d.
+func (b *budget) wanted(d time.Duration) bool {
+	return time.Now().UnixNano()-b.refused.Load() < int64(d)
+}
+
+// counts tells whether the requests of a route are data requests, which
+// limits.requests bounds. Health, readiness, reports and metrics are not, as they
+// have to answer just then; nor is what renews and ends leases, which gives back
+// what others wait for.
+func counts(pattern string) bool {
+	return strings.HasPrefix(pattern, "/v1/kv/") || strings.HasPrefix(pattern, "/v1/batch/") || strings.HasPrefix(pattern, "/v1/explain/")
+}
+
+// execute runs a handler within the limits. Whatever the request holds of what is
+// scarce it gives back with the handler's return: before its refusal, if it is one,
+// reads what is left of the body.
+func (s *Server) execute(x *exchange, r *http.Request, h handler) error {
+	defer x.hold.end()
+	if counts(r.Pattern) {
+		if !s.places.take(1) {
+			return s.overloaded(place, "%d data requests are being answered, which is limits.requests", s.places.limit)
+		}
+		defer s.places.give(1)
+		x.hold.take(place)
+	}
+	return h(x, r)
+}
+
+// overloaded is the refusal of a request for which there is no room now.
+func (s *Server) overloaded(what scarce, why string, args ...any) error {
+	s.metrics.refused.WithLabelValues(what.String()).Inc()
+	p := api.NewProblem(http.StatusTooManyRequests, api.CodeOverloaded, "", why+"; try again", args...)
+	p.RetryAfter = 1
+	return p
+}
+
+// wanted tells whether others were refused, or wait, for any of what a request has.
+func (s *Server) wanted(has scarce) bool {
+	d := s.o.Pace.Pressed
+	switch {
+	case has&place != 0 && s.places.wanted(d):
+	case has&text != 0 && s.texts.wanted(d):
+	case has&memory != 0 && s.memoryWanted():
+	default:
+		return false
+	}
+	return true
+}
+
+func (s *Server) memoryWanted() bool {
+	st := s.store.Load()
+	return st != nil && st.MemoryWanted()
+}
