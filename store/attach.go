@@ -100,6 +100,8 @@ func (s *Store) bound() {
 	}
 }
 
+var errNoSlab = errors.New("no slab could be opened")
+
 // checkSlabs tells whether the configured slabs can be opened at all.
 func checkSlabs(slabs []SlabConfig) error {
 	var missing []error
@@ -116,7 +118,7 @@ func checkSlabs(slabs []SlabConfig) error {
 	case len(slabs) == 0:
 		return errors.New("store options: no slabs")
 	case len(missing) == len(slabs):
-		return fmt.Errorf("no slab could be opened: %w", oneLine(missing))
+		return fmt.Errorf("%w: %w", errNoSlab, oneLine(missing))
 	}
 	return nil
 }

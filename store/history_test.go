@@ -77,4 +77,3 @@ func TestHistoryIsBounded(t *testing.T) {
 		t.Errorf("%d records, %d known, %d pending", len(p.records), len(p.known), len(p.pending))
 	}
 }
-

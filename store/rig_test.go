@@ -38,7 +38,8 @@ type rig struct {
 	fs    vfs.FS
 	db    *meta.DB
 	arena *ioengine.Arena
-	clock atomic.Int64 // unix ns
+	gone  map[int]error // devices that cannot be opened, and why
+	clock atomic.Int64  // unix ns
 	s     *Store
 }
 
@@ -56,11 +57,13 @@ type rigOptions struct {
 	fs        vfs.FS
 	spaces    []Namespace
 	interval  time.Duration
-	realTime  bool    // the process's clock (fake inside synctest) instead of rig.clock
-	bounce    int64   // bytes of a slab's bounce memory
-	minFree   int64   // bytes
-	slotSizes []int64 // of each slab, instead of slotSize
-	relaxedOn []int   // the slabs that are relaxed, instead of relaxed
+	realTime  bool                                  // the process's clock (fake inside synctest) instead of rig.clock
+	bounce    int64                                 // bytes of a slab's bounce memory
+	minFree   int64                                 // bytes
+	slotSizes []int64                               // of each slab, instead of slotSize
+	gone      map[int]error                         // rig.gone at first
+	engine    func(ioengine.Engine) ioengine.Engine // what the store gets instead
+	relaxedOn []int                                 // the slabs that are relaxed, instead of relaxed
 }
 
 func newRig(t testing.TB, change ...func(*rigOptions)) *rig {
@@ -72,7 +75,7 @@ func newRig(t testing.TB, change ...func(*rigOptions)) *rig {
 	for _, c := range change {
 		c(&o)
 	}
-	r := &rig{t: t, o: o, fs: o.fs}
+	r := &rig{t: t, o: o, fs: o.fs, gone: o.gone}
 	r.clock.Store(time.Unix(1_800_000_000, 0).UnixNano())
 	if r.fs == nil {
 		r.fs = vfs.NewMem()
@@ -120,10 +123,19 @@ func (r *rig) open() error {
 			so.Namespaces[i].Quota = r.o.quota
 		}
 	}
-	for _, dev := range r.devs {
-		eng := ioengine.NewPread(dev, ioengine.PreadOptions{Workers: r.o.workers, InflightBytes: 64 << 20})
+	for i, dev := range r.devs {
+		name := fmt.Sprint("s", i)
+		if why := r.gone[i]; why != nil {
+			so.Slabs = append(so.Slabs, SlabConfig{Name: name, Device: dev.Path(), Relaxed: r.o.relaxed, Missing: why})
+			r.engs, r.slabs = append(r.engs, nil), append(r.slabs, nil)
+			continue
+		}
+		var eng ioengine.Engine = ioengine.NewPread(dev, ioengine.PreadOptions{Workers: r.o.workers, InflightBytes: 64 << 20})
+		if r.o.engine != nil {
+			eng = r.o.engine(eng)
+		}
 		r.engs = append(r.engs, eng)
-		sl, err := slab.Open(dev, eng, slab.Options{Name: fmt.Sprint("s", len(r.slabs)), Log: quiet(), BounceBytes: r.o.bounce})
+		sl, err := slab.Open(dev, eng, slab.Options{Name: name, Log: quiet(), BounceBytes: r.o.bounce})
 		if err != nil {
 			return err
 		}
@@ -150,11 +162,17 @@ func (r *rig) shut() {
 		}
 	}
 	for _, sl := range r.slabs {
+		if sl == nil {
+			continue
+		}
 		if err := sl.Close(); err != nil {
 			r.t.Errorf("close slab: %v", err)
 		}
 	}
 	for _, e := range r.engs {
+		if e == nil {
+			continue
+		}
 		if err := e.Close(); err != nil {
 			r.t.Errorf("close engine: %v", err)
 		}

@@ -185,7 +185,7 @@ func TestNamespacesRace(t *testing.T) {
 		})
 	}
 	churn.Go(func() {
-		for i := int64(1); !stop.Load(); i++ {
+		for i := int64(1); i == 1 || !stop.Load(); i++ {
 			expected("reload", r.s.Reload(ctx, seeds(Namespace{Name: "c", Quota: (4 + i%3) << 20})))
 			r.s.Namespaces()
 			r.s.Status()

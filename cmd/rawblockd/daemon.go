@@ -61,7 +61,8 @@ type daemon struct {
 
 	mu sync.Mutex // devices: a status may come in while they are being opened
 	// +checklocks:mu
-	devices []*device
+	devices []*device        // the slabs that could be opened
+	missing map[string]error // why others could not, by name; of the goroutine that opens
 
 	arena *ioengine.Arena
 	meta  *meta.DB

@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/rawblockd/rawblockd/config"
 	"github.com/rawblockd/rawblockd/ioengine"
 	"github.com/rawblockd/rawblockd/meta"
@@ -27,10 +29,8 @@ func (d *daemon) open(ctx context.Context) error {
 	for _, n := range d.cfg.Notes() {
 		d.log.Info("configuration", "note", n)
 	}
-	for _, s := range d.cfg.Slabs {
-		if err := d.openSlab(s); err != nil {
-			return err
-		}
+	if err := d.openSlabs(); err != nil {
+		return err
 	}
 	if err := d.checkMounts(); err != nil {
 		return err
@@ -52,26 +52,67 @@ func (d *daemon) open(ctx context.Context) error {
 	return nil
 }
 
-func (d *daemon) openSlab(s config.Slab) error {
-	file, err := slab.OpenDevice(s.Device)
+// openSlabs opens all slabs. A device that is away or dead does not keep the others
+// from being served; a wrong one, or one that somebody holds, is a mistake that is
+// better not served around.
+func (d *daemon) openSlabs() error {
+	d.missing = map[string]error{}
+	for _, s := range d.cfg.Slabs {
+		file, err := openDevice(s)
+		if err != nil && !slab.Gone(err) {
+			return fmt.Errorf("slab %q: %w", s.Name, err)
+		}
+		if err == nil {
+			err = d.openSlab(s, file)
+		}
+		switch {
+		case err == nil:
+		case slab.Gone(err):
+			d.missing[s.Name] = err
+		default:
+			return err
+		}
+	}
+	if len(d.missing) < len(d.cfg.Slabs) {
+		return nil
+	}
+	first := d.cfg.Slabs[0]
+	err := fmt.Errorf("slab %q: %w", first.Name, d.missing[first.Name])
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("slab %q: %w; correct slabs.device, or make it: rawblockd init %s --size SIZE creates a file", s.Name, err, s.Device)
+		err = fmt.Errorf("%w; correct slabs.device, or make it: rawblockd init %s --size SIZE creates a file", err, first.Device)
 	}
+	if n := len(d.cfg.Slabs); n > 1 {
+		err = fmt.Errorf("none of the %d slabs could be opened: %w", n, err)
+	}
+	return err
+}
+
+// openDevice claims the device of a slab.
+func openDevice(s config.Slab) (*ioengine.File, error) {
+	file, err := slab.OpenDevice(s.Device)
 	if err != nil {
-		return fmt.Errorf("slab %q: %w", s.Name, err)
+		return nil, err
 	}
+	if g := file.Geometry(); !g.Regular && g.Size == 0 { // what is left of a drive that has died, or a reader without a card
+		return nil, errors.Join(fmt.Errorf("open device %q: it has no capacity: %w", s.Device, unix.ENOMEDIUM), file.Close())
+	}
+	return file, nil
+}
+
+// openSlab opens one slab on its device, or leaves neither open.
+func (d *daemon) openSlab(s config.Slab, file *ioengine.File) (err error) {
 	v := &device{name: s.Name, file: file}
 	name, _ := s.ResolveEngine()
 	v.engine = ioengine.NewPread(file, d.timings.observe(s.Name, name, ioengine.PreadOptions{Workers: s.Workers, InflightBytes: int64(s.InflightBytes)}))
-	d.mu.Lock()
-	d.devices = append(d.devices, v)
-	d.mu.Unlock()
 	v.slab, err = slab.Open(file, v.engine, slab.Options{
 		Name: s.Name, SlotSize: int64(s.SlotSize), VerifyOff: s.Verify == "off", IOSize: int64(s.IOSize), Log: d.log,
 	})
 	if err != nil {
-		return err
+		return errors.Join(err, v.engine.Close(), file.Close())
 	}
+	d.mu.Lock()
+	d.devices = append(d.devices, v)
+	d.mu.Unlock()
 	if g := file.Geometry(); !g.Direct {
 		d.log.Warn("O_DIRECT is not in effect: this file system refuses it, the page cache is in the way", "slab", s.Name, "device", s.Device)
 	}
@@ -87,8 +128,11 @@ func (d *daemon) checkMounts() error {
 		return metaAdvice(err)
 	}
 	for _, s := range d.cfg.Slabs {
-		l := d.device(s.Name).slab.Label()
-		if !found && l.Mount > 0 {
+		v := d.device(s.Name)
+		if v == nil {
+			continue // missing
+		}
+		if l := v.slab.Label(); !found && l.Mount > 0 {
 			return fmt.Errorf("%w: slab %q on %s (%s) was mounted %d times, but there is no metadata at meta.path %q: "+
 				"the metadata was lost or meta.path is wrong; set meta.path to the directory that was used with this device, or begin anew: rawblockd init %[3]s --wipe",
 				store.ErrMount, s.Name, s.Device, slab.UUID(l.Incarnation), l.Mount, d.cfg.Meta.Path)
@@ -130,7 +174,11 @@ func (d *daemon) storeOptions() store.Options {
 		SyncInterval: syncInterval, Progress: d.srv.SetProgress,
 	}
 	for _, s := range c.Slabs {
-		o.Slabs = append(o.Slabs, store.SlabConfig{Slab: d.device(s.Name).slab, Relaxed: s.Durability == "relaxed"})
+		c := store.SlabConfig{Name: s.Name, Device: s.Device, Relaxed: s.Durability == "relaxed", Missing: d.missing[s.Name]}
+		if v := d.device(s.Name); v != nil {
+			c.Slab = v.slab
+		}
+		o.Slabs = append(o.Slabs, c)
 	}
 	o.Namespaces = seeds(c)
 	return o
