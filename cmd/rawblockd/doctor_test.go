@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rawblockd/rawblockd/config"
 	"github.com/rawblockd/rawblockd/internal/testdev"
@@ -103,6 +104,28 @@ func TestDoctorOfAFitHost(t *testing.T) {
 	e = examine(t, c)
 	e.finding(t, "dev", "holder").wants(t, verdictOK, "free; mounted 1 times")
 	e.finding(t, "", "metadata").wants(t, verdictOK, ": there")
+}
+
+// TestDoctorBesideTokensAndTLS: whose daemon it is can be told without a token
+// and whatever its certificate is of.
+func TestDoctorBesideTokensAndTLS(t *testing.T) {
+	c := testConfig(t, shortDir(t))
+	c.Listen.HTTP, c.Listen.Admin = freePort(t), freePort(t)
+	c.TLS.CertFile, c.TLS.KeyFile = certificate(t, time.Now().Add(-time.Hour), time.Now().Add(90*24*time.Hour))
+	c.Auth.TokenFile = filepath.Join(t.TempDir(), "tokens")
+	if err := os.WriteFile(c.Auth.TokenFile, []byte(`[{name: a, token: "0123456789abcdef", namespaces: ["*"]}]`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	serve(t, "--config", write(t, c))
+	e := examine(t, c)
+	for _, check := range []string{"listen.http", "listen.admin"} {
+		e.finding(t, "", check).wants(t, verdictOK, "the daemon of this configuration")
+	}
+	e.finding(t, "", "auth.token_file").wants(t, verdictOK, "mode 0600")
+	e.finding(t, "", "tls").wants(t, verdictOK, "is valid until")
+	if e.code != exitOK {
+		t.Errorf("got %+v", e)
+	}
 }
 
 // freePort is an address that nobody listens on.

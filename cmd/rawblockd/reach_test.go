@@ -57,7 +57,7 @@ func TestEveryClientVerb(t *testing.T) {
 		}{
 			{with("--bogus"), exitUsage, words + ": unknown flag: --bogus"},
 			{with("--addr"), exitUsage, words + ": flag needs an argument: --addr"},
-			{with("--addr", "ftp://x"), exitUsage, `address "ftp://x": want unix:/path/of/socket or http`},
+			{with("--addr", "ftp://x"), exitUsage, `address "ftp://x": want unix:/path/of/socket`},
 			{with("--addr", "unix:"+nowhere), exitFailed, "at unix:" + nowhere + ": dial unix " + nowhere + ": connect: no such file or directory; no daemon listens there: start one with rawblockd serve, or name another with --addr"},
 			{with("--addr", "http://127.0.0.1:1"), exitFailed, "connection refused; no daemon listens there"},
 		} {
