@@ -13,6 +13,8 @@ func exceptions() map[string]string {
 		"word short_buffer": "for client buffers, which this release does not have",
 		"word buffer_error": "for client buffers, which this release does not have",
 		"acquireLease 200":  "for staging segments, which this release does not have",
+
+		"batchTouch word busy": "the key must be stored anew between two steps of a touch, four times",
 	}
 }
 
