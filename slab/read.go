@@ -27,6 +27,8 @@ type readCall struct {
 	done func(int, error)
 	left atomic.Int64 // requests without an answer
 
+	verify bool
+
 	state []readState
 	ops   []ioengine.Op
 	meta  []readOp
@@ -58,6 +60,15 @@ type readOp struct {
 // All ops go to the engine in one Submit, unless bounce memory runs out on the way:
 // then Read waits for some.
 func (s *Slab) Read(reqs []ReadReq, done func(i int, err error)) {
+	s.read(reqs, !s.verifyOff, done)
+}
+
+// ReadVerified is Read that verifies also where Options.VerifyOff does without.
+func (s *Slab) ReadVerified(reqs []ReadReq, done func(i int, err error)) {
+	s.read(reqs, true, done)
+}
+
+func (s *Slab) read(reqs []ReadReq, verify bool, done func(i int, err error)) {
 	if len(reqs) == 0 {
 		return
 	}
@@ -67,7 +78,7 @@ func (s *Slab) Read(reqs []ReadReq, done func(i int, err error)) {
 		}
 		return
 	}
-	c := &readCall{s: s, reqs: reqs, done: done, state: make([]readState, len(reqs))}
+	c := &readCall{s: s, reqs: reqs, done: done, verify: verify, state: make([]readState, len(reqs))}
 	c.left.Store(int64(len(reqs)))
 	for i, err := range c.prepare() {
 		if err != nil {
@@ -206,7 +217,7 @@ func (c *readCall) ended(m *readOp, err error) {
 		m.buf.Release()
 	}
 	for p := m.sp.firstPiece(); p <= m.sp.lastPiece(); p++ {
-		if st.covers[p].Add(-1) == 0 && !c.s.verifyOff && st.get() == nil {
+		if st.covers[p].Add(-1) == 0 && c.verify && st.get() == nil {
 			st.sums[p] = pieceSum(r.Dst, r.Len, p, r.Seed^r.Gen)
 		}
 	}
@@ -225,7 +236,7 @@ func unbounce(dst [][]byte, off int64, from []byte) {
 
 // verdict runs when every op of a request has ended.
 func (c *readCall) verdict(r *ReadReq, st *readState) error {
-	if err := st.get(); err != nil || c.s.verifyOff {
+	if err := st.get(); err != nil || !c.verify {
 		return err
 	}
 	if got := combine(r.Len, st.sums, r.Seed^r.Gen); got != r.Sum {

@@ -40,8 +40,9 @@
 //
 // Everything of Store may be called concurrently. Loading and Storing belong to
 // one goroutine each. One goroutine, the committer, writes rows; one ends leases
-// and expired entries; one syncs relaxed slabs. Close waits for all of them and
-// for every request and its I/O, also that of callers who left at their deadline.
+// and expired entries; one syncs relaxed slabs, and each slab may have one that
+// scrubs it. Close waits for all of them and for every request and its I/O, also
+// that of callers who left at their deadline.
 //
 // # Lock ordering
 //

@@ -197,13 +197,15 @@ func (l *Loading) read(v int, items []*loadItem) {
 	vol := l.s.volumes[v]
 	ops := vol.opsOf(items)
 	vol.busy(ops)
+	vol.loads.begin()
 	vol.slab.Read(reqs, func(i int, err error) {
 		l.s.Stir()
 		vol.share.put(ioengine.Read, items[i].pay.Len)
 		vol.idle(vol.slab.OpsFor(items[i].pay.Len))
-		status := l.s.judge(items[i], err)
+		status := l.s.judge(items[i], err, "load")
 		last := left.Add(-1) == 0
 		if last {
+			vol.loads.end()
 			l.s.release(heads)
 		}
 		l.finish(items[i], status, err)
@@ -329,8 +331,8 @@ func (l *Loading) Close() {
 }
 
 // judge turns the outcome of a read into a status and drops the entry if its
-// bytes are bad.
-func (s *Store) judge(it *loadItem, err error) Status {
+// bytes are bad. By names what read it: only a load that finds none is a miss.
+func (s *Store) judge(it *loadItem, err error, by string) Status {
 	v := s.volumes[it.vol]
 	if err == nil {
 		v.worked(ioengine.Read)
@@ -349,19 +351,26 @@ func (s *Store) judge(it *loadItem, err error) Status {
 		} else {
 			v.flawed(err)
 		}
-		s.metrics.misses[ReasonCorrupt].Inc()
-		s.condemn(it, "checksum mismatch on load", false)
+		s.missed(by)
+		s.condemn(it, "checksum mismatch on "+by, false)
 		return Corrupt
 	}
 	v.failed(ioengine.Read, err)
 	if ok, _ := v.serves(); !ok {
 		return Unavailable // the entry is there when the slab is back
 	}
-	s.metrics.misses[ReasonCorrupt].Inc()
+	s.missed(by)
 	if accuses(err) {
-		s.condemn(it, "read error on load: "+err.Error(), true)
+		s.condemn(it, "read error on "+by+": "+err.Error(), true)
 	}
 	return IOError
+}
+
+// missed counts a load of an entry that was there and could not be had.
+func (s *Store) missed(by string) {
+	if by == "load" {
+		s.metrics.misses[ReasonCorrupt].Inc()
+	}
 }
 
 // release gives references back; slots of retired entries that nobody reads any

@@ -28,12 +28,13 @@ const (
 	lockExplain
 	lockSettings // namespaces made, changed and deleted
 	lockClear
-	lockOps // how many there are
+	lockScrub // next entry of a scrub
+	lockOps   // how many there are
 )
 
 var lockNames = [lockOps]string{
 	"lookup", "load", "release", "store", "publish", "remove", "pin", "unpin", "commit", "condemn", "sweep", "report",
-	"renew", "touch", "explain", "settings", "clear",
+	"renew", "touch", "explain", "settings", "clear", "scrub",
 }
 
 // held is one holding of the pin lock.

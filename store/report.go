@@ -37,6 +37,7 @@ type SlabStatus struct {
 	Health      string // one of Healths
 	Reason      string // why it is not online
 	Counts      slab.Counts
+	Scrub       *ScrubProgress // nil: none since the start
 }
 
 // NamespaceStatus is what one namespace uses. Sizes are bytes of slots.
@@ -67,7 +68,7 @@ func (s *Store) Status() StatusReport {
 		l := v.slab.Label()
 		st := SlabStatus{
 			Name: v.slab.Name(), Device: v.slab.Device(), Incarnation: v.inc.String(), SlotSize: v.slab.SlotSize(),
-			Mount: l.Mount, Relaxed: v.relaxed, Counts: v.slab.Counts(),
+			Mount: l.Mount, Relaxed: v.relaxed, Counts: v.slab.Counts(), Scrub: v.scrub.view(),
 		}
 		if v.inc == (meta.Incarnation{}) {
 			st.Incarnation, st.SlotSize = "", 0 // missing, and nothing is known of it

@@ -64,6 +64,7 @@ type rigOptions struct {
 	gone      map[int]error                         // rig.gone at first
 	engine    func(ioengine.Engine) ioengine.Engine // what the store gets instead
 	relaxedOn []int                                 // the slabs that are relaxed, instead of relaxed
+	verifyOff bool
 }
 
 func newRig(t testing.TB, change ...func(*rigOptions)) *rig {
@@ -135,7 +136,7 @@ func (r *rig) open() error {
 			eng = r.o.engine(eng)
 		}
 		r.engs = append(r.engs, eng)
-		sl, err := slab.Open(dev, eng, slab.Options{Name: name, Log: quiet(), BounceBytes: r.o.bounce})
+		sl, err := slab.Open(dev, eng, slab.Options{Name: name, Log: quiet(), BounceBytes: r.o.bounce, VerifyOff: r.o.verifyOff})
 		if err != nil {
 			return err
 		}

@@ -21,6 +21,8 @@ type volume struct {
 	depth   int64            // ops that its engine has on the device at once
 
 	ops    atomic.Int64 // on the device or waiting for it, by what the store knows
+	loads  loads
+	scrub  scrub
 	share  share
 	health health
 	log    *slog.Logger
