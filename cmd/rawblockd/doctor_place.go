@@ -4,6 +4,7 @@ package main
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -24,7 +25,11 @@ func (d *doctor) checkMeta() {
 	path := d.cfg.Meta.Path
 	found, err := meta.Exists(nil, path)
 	if err != nil {
-		d.fail(name, "see what is there, or change meta.path", "%v", metaAdvice(err))
+		remedy := "see what is there, or change meta.path"
+		if errors.Is(err, fs.ErrPermission) {
+			remedy = "give it to the daemon's user: chown -R USER " + path
+		}
+		d.fail(name, remedy, "%v", metaAdvice(err))
 		return
 	}
 	d.checkFolder("meta.path", path)

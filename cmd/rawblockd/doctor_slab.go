@@ -38,7 +38,11 @@ func (d *doctor) checkSlab(s config.Slab, seen map[[16]byte]string) {
 	}
 	r, err := slab.Inspect(s.Device)
 	if r.Geometry.Size == 0 && err != nil {
-		d.fail("device", "correct slabs.device", "%v", err)
+		remedy := "correct slabs.device"
+		if errors.Is(err, fs.ErrPermission) {
+			remedy = "run this as the daemon's user, and let that user use it: by its group, or by a udev rule"
+		}
+		d.fail("device", remedy, "%v", err)
 		return
 	}
 	d.checkDevice(s, r)

@@ -4,12 +4,14 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -371,6 +373,50 @@ func TestDoctorUsage(t *testing.T) {
 			t.Errorf("%v: got %+v, want 2 and %q", tt.args, r, tt.want)
 		}
 	}
+}
+
+// TestDoctorOfAnotherUser: what a user without rights cannot do is said, each
+// with what to do.
+func TestDoctorOfAnotherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can become somebody else")
+	}
+	dir := shortDir(t)
+	c := testConfig(t, dir)
+	serve(t, "--config", write(t, c)).end() // makes what the other may not read
+	c.Listen.Unix = filepath.Join(dir, "sub", "s")
+	c.Listen.UnixGroup = "0"
+	path := write(t, c)
+	binary := filepath.Join(dir, "rawblockd")
+	self, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(binary, self, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []string{dir, path} {
+		if err := os.Chmod(p, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), binary, "doctor", "--config", path, "--json")
+	cmd.Env = []string{beDaemon + "=1"}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	out, err := cmd.Output()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != exitFailed {
+		t.Fatalf("got %v: %s", err, out)
+	}
+	var e examined
+	if err := json.Unmarshal(out, &e.doctorReport); err != nil {
+		t.Fatal(err)
+	}
+	e.finding(t, "", "configuration").wants(t, verdictOK, "looked at as uid 65534")
+	e.finding(t, "dev", "device").wants(t, verdictFail, "permission denied", "let that user use it")
+	e.finding(t, "", "metadata").wants(t, verdictFail, "permission denied", "chown -R USER "+c.Meta.Path)
+	e.finding(t, "", "socket folder").wants(t, verdictFail, "cannot be made in "+dir, "install -d -o USER "+filepath.Dir(c.Listen.Unix))
+	e.finding(t, "", "socket access").wants(t, verdictFail, "no member of the group 0", "usermod -aG")
 }
 
 // TestDoctorWithoutConfiguration looks at the host alone.
