@@ -5,6 +5,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/rawblockd/rawblockd/meta"
 	"github.com/rawblockd/rawblockd/slab"
@@ -48,6 +49,7 @@ func (s *Store) newVolume(c SlabConfig) *volume {
 	v.inc = meta.Incarnation(v.slab.Label().Incarnation)
 	v.depth = int64(v.slab.EngineStats().Depth)
 	v.say(func(now *condition) {
+		now.samples = []sample{{at: time.Now()}}
 		if c.Slab == nil {
 			now.missing = c.Missing.Error()
 		}

@@ -24,7 +24,7 @@ type flight struct {
 	items []*storeItem
 	bufs  []*ioengine.Buf
 
-	done chan struct{} // closed when all items were answered, or the slab went out of service
+	done chan struct{} // closed when all items were answered, or the slab hangs
 	stop func() bool   // ends the wait for that
 
 	// Guarded by Storing.mu.
@@ -49,7 +49,7 @@ func (st *Storing) write(v int, items []*storeItem) {
 		f.v.busy(f.v.slab.OpsFor(it.Len))
 	}
 	st.flights = append(st.flights, f)
-	f.stop = context.AfterFunc(f.v.health.down.on(), f.abandon)
+	f.stop = context.AfterFunc(f.v.health.stuck.on(), f.abandon)
 	// The slab may wait for bounce memory, and so for the device: that must not
 	// keep the caller, who has a deadline.
 	go f.run(reqs)

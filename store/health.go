@@ -53,9 +53,10 @@ type health struct {
 	errs atomic.Uint64
 	run  [2]atomic.Int32 // errors in a row, by ioengine.Dir
 
-	now  atomic.Pointer[view]
-	down signal // on while it serves nothing
-	held signal // on while it serves nothing, or its flush hangs
+	now      atomic.Pointer[view]
+	down     signal // on while it serves nothing: what has not begun there need not
+	stuck    signal // on while an op hangs: what is under way there may never end
+	unsynced signal // on while an op or a flush hangs
 
 	mu sync.Mutex
 	// +checklocks:mu
@@ -95,6 +96,7 @@ type sample struct {
 type view struct {
 	word, reason   string
 	serves, stores bool
+	stuck          bool  // what is under way may never end
 	sound          bool  // an error says something about its place
 	err            error // for keys that cannot be served or stored
 }
@@ -169,6 +171,7 @@ func (c *condition) judge(name string) *view {
 		say(HealthMissing, c.missing, false, false)
 	}
 	is.reason = strings.Join(why, "; ")
+	is.stuck = c.hung
 	is.sound = is.serves && c.shut == ""
 	if !is.stores {
 		is.err = fmt.Errorf("slab %q is %s: %s", name, is.word, is.reason)
@@ -184,7 +187,8 @@ func (h *health) change(name string, change func(c *condition)) (was, is *view) 
 	is = h.c.judge(name)
 	was = h.now.Swap(is)
 	h.down.set(!is.serves)
-	h.held.set(!is.serves || h.c.slow)
+	h.stuck.set(h.c.hung)
+	h.unsynced.set(h.c.hung || h.c.slow)
 	return was, is
 }
 

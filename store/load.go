@@ -32,7 +32,7 @@ type Loading struct {
 	trace  *Trace
 	items  []*loadItem
 	next   int
-	stops  []func() bool // end the wake-ups: at the context's end, and when a slab goes out of service
+	stops  []func() bool // end the wake-ups: at the context's end, and when a slab hangs
 
 	mu sync.Mutex
 	// +checklocks:mu
@@ -91,7 +91,7 @@ func (s *Store) loadWithin(ctx context.Context, ns string, keys []string, still 
 	l.capture(sp, keys)
 	l.stops = append(l.stops, context.AfterFunc(l.ctx, l.wakeAll))
 	for _, v := range l.volumes() {
-		l.stops = append(l.stops, context.AfterFunc(v.health.down.on(), l.wakeAll))
+		l.stops = append(l.stops, context.AfterFunc(v.health.stuck.on(), l.wakeAll))
 	}
 	s.work.Add(1) // for run; the one from begin is Close's
 	go l.run()
@@ -241,8 +241,8 @@ func (l *Loading) wakeAll() {
 }
 
 // Next returns the result of the next key and false after the last one. When
-// the context ends, what is not finished is answered Deadline; when a slab goes out
-// of service, what of it is not finished is answered Unavailable.
+// the context ends, what is not finished is answered Deadline; when a slab hangs,
+// what of it is not finished is answered Unavailable.
 func (l *Loading) Next() (LoadItem, bool) {
 	if l.next == len(l.items) {
 		return LoadItem{}, false
@@ -282,13 +282,15 @@ func (l *Loading) Next() (LoadItem, bool) {
 	return r, true
 }
 
-// lost returns why a key will not be read for now: its slab is out of service.
+// lost returns why the read of a key may never end: its slab hangs.
 func (l *Loading) lost(it *loadItem) error {
 	if it.head == none {
 		return nil
 	}
-	_, why := l.s.volumes[it.vol].serves()
-	return why
+	if now := l.s.volumes[it.vol].health.now.Load(); now.stuck {
+		return now.err
+	}
+	return nil
 }
 
 // noteLocked tells the trace what Next waits for.

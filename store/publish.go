@@ -91,7 +91,7 @@ func (st *Storing) flush(round []*storeItem) {
 		}
 		select {
 		case failed[v] = <-done:
-		case <-s.volumes[v].health.held.on().Done():
+		case <-s.volumes[v].health.unsynced.on().Done():
 			select {
 			case failed[v] = <-done:
 			default:

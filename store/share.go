@@ -83,10 +83,7 @@ func (sh *share) get(ctx, out context.Context, dir ioengine.Dir, n int64) error 
 		return errOut
 	}
 	sh.mu.Lock()
-	w := &sharer{n: n, number: sh.came, granted: make(chan struct{})}
-	sh.came++
-	place := sh.lines[dir].PushBack(w)
-	sh.serveLocked()
+	w, place := sh.queueLocked(dir, n)
 	sh.mu.Unlock()
 	var err error
 	select {
@@ -105,6 +102,16 @@ func (sh *share) get(ctx, out context.Context, dir ioengine.Dir, n int64) error 
 	sh.lines[dir].Remove(place)
 	sh.serveLocked() // it may have been in the way
 	return err
+}
+
+// queueLocked puts one into its line, and lets it go on if it may.
+// +checklocks:sh.mu
+func (sh *share) queueLocked(dir ioengine.Dir, n int64) (*sharer, *list.Element) {
+	w := &sharer{n: n, number: sh.came, granted: make(chan struct{})}
+	sh.came++
+	place := sh.lines[dir].PushBack(w)
+	sh.serveLocked()
+	return w, place
 }
 
 // put gives n bytes back.
