@@ -37,7 +37,7 @@ type exchange struct {
 
 	access access // what the sender may do
 
-	patience time.Duration // the most that limit may be; 0: any
+	patience time.Duration // bounds limit where the request does not say; 0: no more than for others
 
 	limit  time.Duration // the request's deadline, from its beginning
 	undone string        // what that leaves undone, as the end of a sentence

@@ -69,8 +69,9 @@ type Options struct {
 // Kind is a kind of data listener.
 type Kind uint8
 
-// Unix sockets are reached by programs only; TCP can be reached by browsers,
-// so Host and Origin are checked there.
+// Unix sockets are reached by programs only, and by those alone whom their mode
+// lets in; TCP can be reached by browsers, so Host and Origin are checked there,
+// and by anybody, so there may have to be a token.
 const (
 	Unix Kind = iota
 	TCP
@@ -119,12 +120,14 @@ func New(o Options) *Server {
 	if s.registry == nil {
 		s.registry = prometheus.NewRegistry()
 	}
-	s.registry.MustRegister(s.metrics.collectors()...)
+	s.registry.MustRegister(s.Collectors()...)
 	return s
 }
 
 // Collectors returns the server's own metrics. They are registered already.
-func (s *Server) Collectors() []prometheus.Collector { return s.metrics.collectors() }
+func (s *Server) Collectors() []prometheus.Collector {
+	return append(s.metrics.collectors(), newCertificateCollector(s))
+}
 
 // Registry returns what /metrics serves, for metrics of the process.
 func (s *Server) Registry() *prometheus.Registry { return s.registry }

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/rawblockd/rawblockd/api"
+	"github.com/rawblockd/rawblockd/tokens"
 )
 
 // probe makes a request of a route that names namespace ns and lease id, as far
@@ -194,6 +195,25 @@ func (s *tenants) same(t *testing.T, p probe, ns, none string) {
 			t.Errorf("%s %s: tells of the other tenant: %s", what.Method, what.URL, theirs.body)
 		}
 	}
+}
+
+// An administrator of some namespaces changes those alone, and does not see the
+// others.
+func TestAdministratorOfOne(t *testing.T) {
+	s := newTenants(t, func(r *rig) *http.Client { c, _ := r.tcp(); return c })
+	only, err := tokens.Parse("tokens", []byte("- {name: a, token: "+tokenA+", namespaces: [default, ghost], admin: true}\n- {name: b, token: "+tokenB+", namespaces: [other]}\n"))
+	must(t, err)
+	s.srv.SetTokens(only)
+	for _, p := range []probe{
+		bare("DELETE", "/v1/namespaces/NS"),
+		body("PUT", "/v1/namespaces/NS", api.MediaJSON, `{"ttl_ms":1000}`),
+		get("/v1/namespaces"), get("/v1/namespaces/NS"), get("/v1/info"),
+	} {
+		s.same(t, p, "other", nobodys)
+	}
+	do(t, s.b, "GET", "/v1/kv/other/"+tenantKey, nil).ok(t)
+	do(t, s.a, "PUT", "/v1/namespaces/ghost", strings.NewReader(`{}`), "Content-Type", api.MediaJSON).ok(t)
+	do(t, s.a, "GET", "/v1/kv/ghost", nil).ok(t)
 }
 
 // What tenant a asked for harmed nothing of b's.

@@ -176,6 +176,21 @@ func TestCertificateChanges(t *testing.T) {
 	}
 }
 
+// Whoever watches the daemon learns when the certificate ends.
+func TestCertificateMetric(t *testing.T) {
+	const name = "rawblockd_tls_certificate_expiry_timestamp_seconds"
+	r := newRig(t)
+	admin := r.admin()
+	if got := string(do(t, admin, "GET", "/metrics", nil).ok(t).body); strings.Contains(got, name) {
+		t.Error("there is no certificate, and the metric is there")
+	}
+	c := testcert.New(t).Issue(t, time.Unix(4102444800, 0)).TLS(t) // 2100
+	r.srv.SetCertificate(c)
+	if got := string(do(t, admin, "GET", "/metrics", nil).ok(t).body); !strings.Contains(got, "\n"+name+" 4.1024448e+09\n") {
+		t.Errorf("got %s", got)
+	}
+}
+
 // The certificate's names are names of this host.
 func TestHostsOfTheCertificate(t *testing.T) {
 	r := newRig(t)

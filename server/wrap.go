@@ -54,11 +54,11 @@ func (s *Server) wrap(kind Kind, h http.Handler) http.Handler {
 // for requests that do not ask.
 func (s *Server) within(x *exchange, r *http.Request, ms int64) (context.Context, context.CancelFunc) {
 	d := s.o.Limits.RequestDeadline
-	if ms > 0 {
-		d = time.Duration(ms) * time.Millisecond
-	}
 	if x.patience > 0 && (d <= 0 || d > x.patience) {
 		d = x.patience
+	}
+	if ms > 0 {
+		d = time.Duration(ms) * time.Millisecond
 	}
 	x.limit = d
 	traced := store.WithTrace(r.Context(), x.trace)

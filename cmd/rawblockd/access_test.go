@@ -13,6 +13,7 @@ import (
 
 	"github.com/rawblockd/rawblockd/config"
 	"github.com/rawblockd/rawblockd/internal/testcert"
+	"github.com/rawblockd/rawblockd/tokens"
 )
 
 const (
@@ -109,6 +110,20 @@ func TestSecured(t *testing.T) {
 	s.end()
 	if got := s.log.String(); strings.Contains(got, tenantToken) || strings.Contains(got, operatorToken) {
 		t.Errorf("the log holds a token: %s", got)
+	}
+}
+
+// TestExampleOfTokens: the file in docs/access.md is one that the daemon takes.
+func TestExampleOfTokens(t *testing.T) {
+	text, err := os.ReadFile("../../docs/access.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "```yaml\n")
+	example, _, _ := strings.Cut(rest, "```")
+	set, err := tokens.Parse("docs/access.md", []byte(example))
+	if err != nil || set.Len() != 4 || !set.Find("and-another-one-for-the-operator").Admin {
+		t.Errorf("got %+v, %v", set, err)
 	}
 }
 
