@@ -222,7 +222,7 @@ func (b *pacedBody) Read(p []byte) (int, error) {
 	if b.window <= 0 {
 		b.arm(piece)
 	}
-	b.x.hold.await(sends)
+	b.x.hold.await(sends, 1)
 	n, err := b.r.Read(p)
 	if b.x.hold.moved(n) && err == nil {
 		err = os.ErrDeadlineExceeded

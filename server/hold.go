@@ -25,7 +25,9 @@ type hold struct {
 	// +checklocks:mu
 	turn turn // whose turn it is
 	// +checklocks:mu
-	since time.Time // when the client's turn began, or its last byte moved
+	since time.Time // when the turn began
+	// +checklocks:mu
+	limit time.Duration // how long it may be, while others want what the request has
 	// +checklocks:mu
 	cut turn // the direction in which the client was cut off
 	// +checklocks:mu
@@ -83,11 +85,16 @@ func (h *hold) end() {
 	}
 }
 
-// await says that the client has to move something now.
-func (h *hold) await(t turn) {
+// await says that it is the client's turn to send a byte, or to take n of them. For
+// these it has as long as the pace of pieces gives at least.
+func (h *hold) await(t turn, n int) {
+	p := h.x.pace
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.turn, h.since = t, time.Now()
+	h.turn, h.since, h.limit = t, time.Now(), p.Pressed
+	if t == takes {
+		h.limit = max(p.Pressed, p.allow(piece)*time.Duration(n)/piece)
+	}
 }
 
 // moved says that the client's turn is over, with n bytes moved. It returns whether
@@ -118,17 +125,16 @@ func (h *hold) watch() {
 	if h.over || h.cut != atWork {
 		return
 	}
-	limit := h.x.pace.Pressed
-	again := limit
+	again := h.x.pace.Pressed
 	if h.turn != atWork {
-		again -= time.Since(h.since)
+		again = h.limit - time.Since(h.since)
 	}
 	if again <= 0 {
 		if h.s.wanted(h.has) {
 			h.cutLocked()
 			return
 		}
-		again = limit / 4
+		again = h.x.pace.Pressed / 4
 	}
 	h.timer.Reset(again)
 }

@@ -122,19 +122,19 @@ func (c *conn) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// writeStep is how much is given to the system at once, in bytes, and up to twice
-// that at the end: what it has taken of more could not be seen before all of it is.
-const writeStep = 256 << 10
+// writeMost is how much is given to the system at once, in bytes: what it has taken
+// of more could not be seen before all of it is, and who takes it at the slowest pace
+// there may be would seem to stand still.
+const writeMost = 352 << 10
 
-// send writes a part of an answer.
+// send writes a part of an answer, in equal steps.
 func (c *conn) send(p []byte) (int, error) {
+	steps := max((len(p)+writeMost-1)/writeMost, 1)
+	step := (len(p) + steps - 1) / steps
 	done := 0
 	for {
-		part := p[done:]
-		if len(part) >= 2*writeStep {
-			part = part[:writeStep]
-		}
-		c.hold.await(takes)
+		part := p[done:min(len(p), done+step)]
+		c.hold.await(takes, len(part))
 		n, err := c.Conn.Write(part)
 		c.hold.moved(n)
 		c.sent += int64(n)
