@@ -32,12 +32,13 @@ type daemon struct {
 	log    *slog.Logger
 	notify string // $NOTIFY_SOCKET
 
-	secrets *secrets              // as at the start; nil: to be read then
-	load    func() (setup, error) // reads the configuration anew; nil: there is none to be read
-	running *config.Config        // what reloads have made of cfg; only run's goroutine has it
-	level   *slog.LevelVar        // of log
-	hangups chan struct{}
-	reloads reloadMetrics
+	secrets      *secrets              // as at the start; nil: to be read then
+	load         func() (setup, error) // reads the configuration anew; nil: there is none to be read
+	running      *config.Config        // what reloads have made of cfg; only run's goroutine has it
+	level        *slog.LevelVar        // of log
+	hangups      chan struct{}
+	reloads      reloadMetrics
+	reloadWithin time.Duration
 
 	listeners listeners
 	srv       *server.Server
@@ -79,7 +80,7 @@ type device struct {
 
 func newDaemon(cfg *config.Config, log *slog.Logger, notifySocket string) *daemon {
 	return &daemon{
-		cfg: cfg, log: log, timings: newTimings(), notify: notifySocket, broken: make(chan error, 4), hangups: make(chan struct{}, 1), running: cfg, level: &slog.LevelVar{}, reloads: newReloadMetrics(), metaFailed: make(chan struct{}),
+		cfg: cfg, log: log, timings: newTimings(), notify: notifySocket, broken: make(chan error, 4), hangups: make(chan struct{}, 1), running: cfg, level: &slog.LevelVar{}, reloads: newReloadMetrics(), reloadWithin: reloadWithin, metaFailed: make(chan struct{}),
 		probe: func() error { return probeMeta(cfg.Meta) }, probeEvery: probeEvery, stopWithin: stopWithin, requestsWithin: requestsWithin, ballastEvery: ballastEvery,
 	}
 }

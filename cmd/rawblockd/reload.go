@@ -14,6 +14,10 @@ import (
 	"github.com/rawblockd/rawblockd/store"
 )
 
+// reloadWithin bounds how long a reload waits for metadata that hangs. The daemon
+// watches over nothing else meanwhile.
+const reloadWithin = 30 * time.Second
+
 // setup is what a daemon is told: a configuration and what it names.
 type setup struct {
 	cfg     *config.Config
@@ -39,6 +43,10 @@ func (d *daemon) reload(ctx context.Context) {
 		d.reloads.refused.Inc()
 		for _, why := range lines(err) {
 			d.log.Error("SIGHUP: fault", "fault", why)
+		}
+		if errors.Is(err, store.ErrOutcomeUnknown) {
+			d.log.Error("SIGHUP: the namespaces may be changed when the metadata answers again, nothing else was; send it again then")
+			return
 		}
 		d.log.Error("SIGHUP: nothing was changed; correct what was said and send it again")
 		return
@@ -83,6 +91,8 @@ func (d *daemon) tryReload(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, d.reloadWithin)
+	defer cancel()
 	if err := d.store.Reload(ctx, seeds(r.Config)); err != nil {
 		return nil, fmt.Errorf("namespaces: %w", err)
 	}
