@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package server answers HTTP over a store: the data routes of package api on
-// a unix socket and on TCP, and the admin routes (health, metrics, status,
-// profiles) on a listener of their own.
+// a unix socket and on TCP, the admin routes (health, metrics, status, profiles) on
+// a listener of their own, and what stock LMCache asks for on another.
 //
 // Main types: Server, made by New and given its *store.Store later by SetStore,
 // so that it listens, and says how far recovery is, before there is anything to
@@ -17,8 +17,8 @@
 // client never takes a part for the whole.
 //
 // Before the router a request is also given its rights (access): by its bearer
-// token over TCP, as all there are where no tokens are set, and by the mode of
-// the unix socket there. What a sender may not see is answered exactly as what
+// token over TCP (all there are where no tokens are set), by the mode of the unix
+// socket there, and by the client's address on the lease listener. What a sender may not see is answered exactly as what
 // does not exist; handlers ask reach, sees and administers before the store.
 //
 // Payloads go from the connection into the store's buffers and back in pieces
@@ -34,7 +34,8 @@
 //
 // # Concurrency
 //
-// A Server is safe for concurrent use. Handlers start no goroutines; whoever
+// A Server is safe for concurrent use. Its tokens and its certificate are behind
+// atomic pointers; a request takes the tokens once, a handshake the certificate. Handlers start no goroutines; whoever
 // runs the http.Server waits for them (Shutdown). An exchange belongs to its
 // request's goroutine; what others read of it is behind its own locks.
 //

@@ -4,8 +4,9 @@
 //
 // main calls run, which builds the command tree of one cli; every verb has a
 // file of its own. The daemon behind serve is type daemon: listen.go and
-// socket.go open its listeners, open.go what lies under the store, stop.go lets
-// all of it go. doctor looks at the host, a file for each of its concerns, and
+// socket.go open its listeners, open.go what lies under the store, secrets.go
+// the files of tokens and certificates; reload.go applies what SIGHUP finds; stop.go
+// lets all of it go. doctor looks at the host, a file for each of its concerns, and
 // writes nothing. The client verbs have their flags from target.go; complete.go
 // asks the same daemon for names. top takes samples (top.go), compares them
 // (top_report.go) and shows them in place (screen.go). demo runs the main job
