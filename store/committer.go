@@ -165,7 +165,9 @@ func (c *committer) run() {
 		c.queue = nil
 		c.mu.Unlock()
 		if len(groups) > 0 {
+			c.s.events.turn <- struct{}{}
 			c.commit(groups)
+			<-c.s.events.turn
 			continue
 		}
 		if closing {
@@ -202,7 +204,9 @@ func (c *committer) commit(groups []group) {
 	}
 	start := time.Now()
 	err := c.broken()
+	var news told
 	if err == nil {
+		news = c.s.changes(groups)
 		err = c.write(batch, syncNow)
 	}
 	c.s.metrics.commit.Observe(time.Since(start).Seconds())
@@ -217,6 +221,7 @@ func (c *committer) commit(groups []group) {
 			return
 		}
 	}
+	c.s.events.tell(news)
 	last := groups[len(groups)-1].pos
 	c.mu.Lock()
 	c.written = last
@@ -315,6 +320,7 @@ func (c *committer) advance(pos uint64) {
 // published is no longer served, what they removed is not freed.
 func (c *committer) fail(groups []group, cause error) {
 	c.s.unserve(groups)
+	c.s.events.fail()
 	c.mu.Lock()
 	first := c.failed == nil
 	if first {

@@ -25,6 +25,7 @@ type Store struct {
 	metrics *metrics
 	commits *committer
 	past    history
+	events  *events
 	started time.Time
 
 	mu sync.Mutex // the pin lock; taken through lock and unlock only
@@ -77,7 +78,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		leases: newLeaseTable(), stop: make(chan struct{}), commitd: make(chan struct{}),
 		expire: make(chan struct{}, 1), watch: make(chan struct{}, 1), changing: make(chan struct{}, 1), clears: make(chan struct{}, 1),
 	}
-	s.past.size, s.started = historySize, o.Now()
+	s.past.size, s.started, s.events = historySize, o.Now(), newEvents()
 	s.commits = newCommitter(s)
 	s.names.Store(&map[string]*space{})
 	if err := s.attach(); err != nil {
@@ -130,6 +131,7 @@ func (s *Store) Close() error {
 	if already {
 		return nil
 	}
+	s.events.close()
 	s.work.Wait()
 	close(s.stop)
 	s.loops.Wait()

@@ -38,12 +38,17 @@ func (r *rig) storeFor(ttl time.Duration, keys ...string) {
 	}
 }
 
-// expiryOf is what the row of a key says, and whether there is a row.
+// expiryOf is what the row of a key says once all that was queued is written,
+// and whether there is a row.
 func (r *rig) expiryOf(key string) (time.Time, bool) {
 	r.t.Helper()
-	if err := r.s.commits.waitWritten(context.Background(), r.s.commits.position()); err != nil {
-		r.t.Fatal(err)
-	}
+	r.await()
+	return r.rowOf(key)
+}
+
+// rowOf is expiryOf at once.
+func (r *rig) rowOf(key string) (time.Time, bool) {
+	r.t.Helper()
 	list, _, err := r.s.List(context.Background(), ns, "", 0)
 	if err != nil {
 		r.t.Fatal(err)
@@ -252,7 +257,16 @@ func (x *stuckSync) stick(r *rig) {
 	h := r.s.lock(lockReport)
 	r.s.commits.enqueue(group{sync: true})
 	r.s.unlock(h)
+	x.hangs(r)
+}
+
+// hangs returns when the committer of r, which has something to sync, hangs.
+// Pebble itself syncs a log now and then.
+func (x *stuckSync) hangs(r *rig) {
 	<-x.entered
+	for len(r.s.events.turn) == 0 { // polls
+		runtime.Gosched()
+	}
 }
 
 // A touch of a key whose row is not written yet waits for it, or leaves with its

@@ -1,0 +1,687 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/rawblockd/rawblockd/ioengine"
+)
+
+// ended is a context that asks a feed for no more than what there is.
+func ended() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
+func (r *rig) feed(space string, since uint64) *Feed {
+	r.t.Helper()
+	f, err := r.s.Events(context.Background(), space, since)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(f.Close)
+	return f
+}
+
+// drain returns what a feed has to tell now, in words.
+func drain(t *testing.T, f *Feed) []string {
+	t.Helper()
+	var out []string
+	for {
+		ev, err := f.Next(ended())
+		if errors.Is(err, context.Canceled) || errors.Is(err, io.EOF) {
+			return out
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, tellEvent(ev))
+	}
+}
+
+func tellEvent(ev Event) string {
+	switch ev.Kind {
+	case EventRemoved:
+		return fmt.Sprintf("%d removed %s/%s %d %v", ev.Seq, ev.Namespace, ev.Key, ev.Bytes, ev.Reason)
+	case EventStored, EventSnapshot:
+		return fmt.Sprintf("%d %v %s/%s %d", ev.Seq, ev.Kind, ev.Namespace, ev.Key, ev.Bytes)
+	}
+	return fmt.Sprintf("%d %v", ev.Seq, ev.Kind)
+}
+
+// Every way that an entry comes or goes is told, in order, with its reason.
+func TestEvents(t *testing.T) {
+	r := newRig(t, func(o *rigOptions) { o.spaces = []Namespace{{Name: ns}, {Name: "other"}} })
+	f := r.feed(ns, 0)
+	if d := cmp.Diff([]string{"0 synced"}, drain(t, f)); d != "" {
+		t.Errorf("an empty store: %s", d)
+	}
+	r.mustStore(100, "a", "b", "c", "d", "e")
+	r.pin("b")
+	r.storeFor(time.Second, "x", "y", "z")
+	r.remove(false, "a", "b", "nobody", "a")
+	r.remove(true, "b")
+	r.storeVersion(2, 200, StoreOptions{Overwrite: true}, "c")
+	r.clock.Add(int64(time.Second))
+	r.store(1000, StoreOptions{}, "x")
+	r.remove(false, "y")
+	r.sweep()
+	off, n := r.where("d")
+	r.devs[0].FlipBit(off)
+	r.load(1, "d")
+	off, n = r.where("e")
+	r.devs[0].FailRange(ioengine.Read, off, n, errInjected)
+	r.load(1, "e")
+	r.devs[0].Heal()
+	r.touch(time.Hour, "c")
+	if _, err := r.s.Clear(context.Background(), ns); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"1 stored default/a 100", "2 stored default/b 100", "3 stored default/c 100", "4 stored default/d 100", "5 stored default/e 100",
+		"6 stored default/x 1000", "7 stored default/y 1000", "8 stored default/z 1000",
+		"9 removed default/a 100 removed", "10 removed default/b 100 forced",
+		"11 removed default/c 100 replaced", "12 stored default/c 200",
+		"13 removed default/x 1000 expired", "14 stored default/x 1000", "15 removed default/y 1000 expired", "16 removed default/z 1000 expired",
+		"17 removed default/d 100 corrupt", "18 removed default/e 100 io_error",
+	}
+	r.await()
+	got := drain(t, f)
+	if d := cmp.Diff(want, got[:min(len(want), len(got))]); d != "" {
+		t.Error(d)
+	}
+	cleared := map[string]bool{}
+	for _, line := range got[min(len(want), len(got)):] {
+		cleared[line[3:]] = true
+	}
+	if d := cmp.Diff(map[string]bool{"removed default/c 200 cleared": true, "removed default/x 1000 cleared": true}, cleared); d != "" {
+		t.Errorf("cleared: %s", d)
+	}
+}
+
+// await returns when all that was queued is written.
+func (r *rig) await() {
+	r.t.Helper()
+	if err := r.s.commits.waitWritten(context.Background(), r.s.commits.position()); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// A feed begins with what is there, of its own namespace only, goes on after the
+// last event that a reader has, and begins anew where that is not known.
+func TestFeedBegins(t *testing.T) {
+	r := newRig(t, func(o *rigOptions) {
+		o.spaces, o.slabs = []Namespace{{Name: ns, Slabs: []string{"s0"}}, {Name: "other", Slabs: []string{"s1"}}}, 2
+	})
+	r.mustStore(100, "a", "b")
+	r.storeIn("other", 10, "o")
+	all := r.feed("", 0)
+	if d := cmp.Diff([]string{"0 snapshot default/a 100", "0 snapshot default/b 100", "0 snapshot other/o 10", "3 synced"}, drain(t, all)); d != "" {
+		t.Errorf("all: %s", d)
+	}
+	mine := r.feed(ns, 0)
+	if d := cmp.Diff([]string{"0 snapshot default/a 100", "0 snapshot default/b 100", "3 synced"}, drain(t, mine)); d != "" {
+		t.Errorf("one namespace: %s", d)
+	}
+	r.storeIn("other", 10, "p")
+	r.remove(false, "a")
+	r.mustStore(100, "c")
+	if d := cmp.Diff([]string{"5 removed default/a 100 removed", "6 stored default/c 100"}, drain(t, mine)); d != "" {
+		t.Errorf("changes of one namespace: %s", d)
+	}
+	if d := cmp.Diff([]string{"4 stored other/p 10", "5 removed default/a 100 removed", "6 stored default/c 100"}, drain(t, all)); d != "" {
+		t.Errorf("all changes: %s", d)
+	}
+	if n := all.Last(); n != 6 {
+		t.Errorf("last: %d", n)
+	}
+	for since, want := range map[uint64][]string{
+		4:          {"5 removed default/a 100 removed", "6 stored default/c 100", "6 synced"},
+		6:          {"6 synced"},
+		3:          {"4 stored other/p 10", "5 removed default/a 100 removed", "6 stored default/c 100", "6 synced"},
+		2:          {"0 snapshot default/b 100", "0 snapshot default/c 100", "0 snapshot other/o 10", "0 snapshot other/p 10", "6 synced"}, // nobody listened then
+		7:          {"0 snapshot default/b 100", "0 snapshot default/c 100", "0 snapshot other/o 10", "0 snapshot other/p 10", "6 synced"}, // of another process
+		^uint64(0): {"0 snapshot default/b 100", "0 snapshot default/c 100", "0 snapshot other/o 10", "0 snapshot other/p 10", "6 synced"},
+	} {
+		got := drain(t, r.feed("", since))
+		sortSnapshot(got)
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("since %d: %s", since, d)
+		}
+	}
+	if _, err := r.s.Events(context.Background(), "nobody's", 0); !errors.Is(err, ErrNamespace) {
+		t.Errorf("no namespace: %v", err)
+	}
+}
+
+// sortSnapshot sorts the lines of a snapshot, which are in the order of slots.
+func sortSnapshot(lines []string) {
+	n := 0
+	for n < len(lines) && lines[n][0] == '0' {
+		n++
+	}
+	for i := range n {
+		for j := i; j > 0 && lines[j] < lines[j-1]; j-- {
+			lines[j], lines[j-1] = lines[j-1], lines[j]
+		}
+	}
+}
+
+// A snapshot of more rows than are read at once has them all, and the changes
+// meanwhile come after it.
+func TestLongSnapshot(t *testing.T) {
+	n := 2*snapshotRows + 100
+	r := newRig(t, func(o *rigOptions) {
+		o.slotSize, o.slots, o.payload, o.slabs = 4096, int64(n)+64, 4096, 2
+		o.spaces = []Namespace{{Name: ns, Slabs: []string{"s0"}}, {Name: "other", Slabs: []string{"s1"}}}
+	})
+	keys := names(n)
+	r.mustStore(10, keys...)
+	r.storeIn("other", 10, "o")
+	f := r.feed("", 0)
+	seen := map[string]bool{}
+	for i := 0; ; i++ {
+		ev, err := f.Next(ended())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ev.Kind == EventSynced {
+			if want := uint64(n + 3); ev.Seq != want {
+				t.Errorf("synced at %d, want %d: after what changed while the snapshot was read", ev.Seq, want)
+			}
+			break
+		}
+		if i == 10 { // of a page that was read
+			r.remove(false, keys[5])
+			r.mustStore(10, "late")
+		}
+		if seen[ev.Key] = ev.Kind != EventRemoved; ev.Kind == EventRemoved {
+			delete(seen, ev.Key)
+		}
+	}
+	if len(seen) != n+1 || seen[keys[5]] || !seen["late"] || !seen["o"] {
+		t.Errorf("%d keys, want %d", len(seen), n+1)
+	}
+}
+
+// A reader that falls behind hears so once, and then the feed is over.
+func TestSlowReaderIsLost(t *testing.T) {
+	r := newRig(t)
+	r.s.events.size = 4
+	slow, quick := r.feed(ns, 0), r.feed(ns, 0)
+	drain(t, slow)
+	drain(t, quick)
+	for i, k := range names(5) {
+		r.mustStore(10, k)
+		if got := drain(t, quick); len(got) != 1 || got[0] != fmt.Sprintf("%d stored default/%s 10", i+1, k) {
+			t.Errorf("a reader that keeps up: %q", got)
+		}
+	}
+	if d := cmp.Diff([]string{"0 lost"}, drain(t, slow)); d != "" {
+		t.Error(d)
+	}
+	if _, err := slow.Next(context.Background()); !errors.Is(err, io.EOF) {
+		t.Errorf("after lost: %v", err)
+	}
+	last := r.feed(ns, 1)
+	if got := drain(t, last); len(got) != 5 || got[4] != "5 synced" {
+		t.Errorf("since what is still known: %q", got)
+	}
+	if got := drain(t, r.feed(ns, 0)); len(got) != 6 || got[5] != "5 synced" {
+		t.Errorf("anew: %q", got)
+	}
+}
+
+// Of a commit that failed nothing is told, and the feed does not end: what there
+// is goes on being served.
+func TestNothingIsToldOfAFailedCommit(t *testing.T) {
+	fs, on, _ := faultyFS(errorfs.OpFileSyncData)
+	r := newRig(t, func(o *rigOptions) { o.fs = fs })
+	r.mustStore(100, "a", "b")
+	f, late := r.feed(ns, 0), r.feed(ns, 0)
+	drain(t, f)
+	on.Store(true)
+	if got := r.remove(false, "a"); got.Results[0].Status != Unavailable {
+		t.Fatalf("%+v", got)
+	}
+	r.store(100, StoreOptions{}, "c")
+	if got := drain(t, f); len(got) != 0 {
+		t.Errorf("told: %q", got)
+	}
+	if n := f.Last(); n != 2 {
+		t.Errorf("last: %d", n)
+	}
+	if _, err := late.Next(context.Background()); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("a snapshot: %v", err)
+	}
+}
+
+// What was being written when a snapshot ended, and then failed, never comes:
+// synced does not wait for it.
+func TestSyncedAfterAFailure(t *testing.T) {
+	r := newRig(t)
+	f := r.feed(ns, 0)
+	r.s.events.wanted(3)
+	if got := drain(t, f); len(got) != 0 {
+		t.Errorf("while it is being written: %q", got)
+	}
+	r.s.events.fail()
+	if d := cmp.Diff([]string{"0 synced"}, drain(t, f)); d != "" {
+		t.Error(d)
+	}
+}
+
+// On a relaxed slab a change is told when the metadata store has it, not when it
+// is synced; in sync mode not before it is durable.
+func TestWhenAChangeIsTold(t *testing.T) {
+	r := newRig(t, func(o *rigOptions) { o.relaxed = true })
+	f := r.feed(ns, 0)
+	drain(t, f)
+	r.mustStore(10, "a")
+	if ev, err := f.Next(context.Background()); err != nil || ev.Key != "a" {
+		t.Errorf("relaxed: %+v %v", ev, err)
+	}
+	if r.s.commits.backlog() == 0 {
+		t.Error("it was synced: the test shows nothing")
+	}
+
+	stuck := newStuckSync()
+	r = newRig(t, func(o *rigOptions) { o.fs = stuck.wrap(vfs.NewMem()) })
+	defer stuck.free()
+	f = r.feed(ns, 0)
+	drain(t, f)
+	stuck.on.Store(true)
+	done := make(chan []StoreResult)
+	go func() { done <- r.store(10, StoreOptions{}, "a") }()
+	stuck.hangs(r)
+	if got := drain(t, f); len(got) != 0 {
+		t.Errorf("before its sync: %q", got)
+	}
+	stuck.free()
+	<-done
+	if got := drain(t, f); len(got) != 1 {
+		t.Errorf("after its sync: %q", got)
+	}
+}
+
+// An entry that comes and goes within one batch of the committer is told with
+// its key, although no row of it is there to be read.
+func TestEventsOfOneBatch(t *testing.T) {
+	stuck := newStuckSync()
+	r := newRig(t, func(o *rigOptions) { o.fs = stuck.wrap(vfs.NewMem()) })
+	defer stuck.free()
+	f := r.feed(ns, 0)
+	drain(t, f)
+	stuck.stick(r)
+	done := make(chan []StoreResult)
+	go func() { done <- r.store(10, StoreOptions{TTL: time.Second}, "a") }()
+	for r.lookup("a")[0] != OK { // polls: published, its row waits behind the sync
+		runtime.Gosched()
+	}
+	r.clock.Add(int64(time.Second))
+	r.sweep()
+	stuck.free()
+	<-done
+	r.await()
+	if d := cmp.Diff([]string{"1 stored default/a 10", "2 removed default/a 10 expired"}, drain(t, f)); d != "" {
+		t.Error(d)
+	}
+}
+
+// A snapshot may show a change that is on its way to the disk and not told yet:
+// then synced waits for it, so that the reader is not told of the key anew.
+func TestSyncedWaitsForWhatTheSnapshotShows(t *testing.T) {
+	stuck := newStuckSync()
+	r := newRig(t, func(o *rigOptions) { o.fs = stuck.wrap(vfs.NewMem()) })
+	defer stuck.free()
+	drain(t, r.feed(ns, 0)) // events are kept
+	stuck.on.Store(true)
+	done := make(chan []StoreResult)
+	go func() { done <- r.store(10, StoreOptions{}, "a") }()
+	stuck.hangs(r)
+	for _, shown := r.rowOf("a"); !shown; _, shown = r.rowOf("a") { // polls: visible before it is synced
+		runtime.Gosched()
+	}
+	f := r.feed(ns, 0)
+	if d := cmp.Diff([]string{"0 snapshot default/a 10"}, drain(t, f)); d != "" {
+		t.Errorf("while it is being written: %s", d)
+	}
+	stuck.free()
+	<-done
+	if d := cmp.Diff([]string{"1 stored default/a 10", "1 synced"}, drain(t, f)); d != "" {
+		t.Errorf("afterwards: %s", d)
+	}
+}
+
+// A feed that has to wait for a commit which hangs leaves at its deadline; and
+// one that begins during a commit is told of all of it or of none.
+func TestFeedThatBeginsDuringACommit(t *testing.T) {
+	stuck := newStuckSync()
+	r := newRig(t, func(o *rigOptions) { o.fs = stuck.wrap(vfs.NewMem()) })
+	defer stuck.free()
+	stuck.on.Store(true)
+	done := make(chan []StoreResult)
+	go func() { done <- r.store(10, StoreOptions{}, "a", "b") }()
+	stuck.hangs(r)
+	if _, err := r.s.Events(ended(), ns, 0); !errors.Is(err, context.Canceled) {
+		t.Errorf("at its deadline: %v", err)
+	}
+	began := make(chan *Feed)
+	go func() { began <- r.feed(ns, 0) }()
+	stuck.free()
+	<-done
+	if d := cmp.Diff([]string{"0 snapshot default/a 10", "0 snapshot default/b 10", "2 synced"}, drain(t, <-began)); d != "" {
+		t.Error(d)
+	}
+}
+
+// Nobody listens: changes are counted, and nothing is made or read for them.
+func TestNoCostWithoutListeners(t *testing.T) {
+	r := newRig(t)
+	r.mustStore(10, "a")
+	h := r.headOf("a")
+	groups := []group{{left: []departure{{head: h, why: ReasonExpired}}, sets: []setRow{{head: h}}}}
+	if n := testing.AllocsPerRun(100, func() {
+		if got := r.s.changes(groups); got.n != 2 || got.events != nil || got.whole {
+			t.Errorf("%+v", got)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations for a batch that nobody hears of", n)
+	}
+	if r.s.events.ring != nil {
+		t.Error("there is a ring although nobody ever listened")
+	}
+}
+
+// Events are kept for a while after the last reader has left, and then no more.
+func TestEventsLinger(t *testing.T) {
+	r := newRig(t)
+	f := r.feed(ns, 0)
+	drain(t, f)
+	f.Close()
+	f.Close() // once counts
+	r.mustStore(10, "a")
+	f = r.feed(ns, 0)
+	f.Close()
+	if f = r.feed(ns, 0); f.Last() != 1 {
+		t.Fatal(f.Last())
+	}
+	f.Close()
+	r.mustStore(10, "b")
+	again := r.feed(ns, 1)
+	if d := cmp.Diff([]string{"2 stored default/b 10", "2 synced"}, drain(t, again)); d != "" {
+		t.Errorf("within the time: %s", d)
+	}
+	again.Close()
+	r.s.events.linger = -1
+	r.mustStore(10, "c")
+	if r.s.events.ring != nil {
+		t.Error("events are kept for nobody")
+	}
+	if got := drain(t, r.feed(ns, 2)); len(got) != 4 || got[3] != "3 synced" {
+		t.Errorf("after the time: %q, want a snapshot of three", got)
+	}
+}
+
+// A reader that waits is woken by what it waits for, leaves at its deadline
+// without losing anything, and ends with the store.
+func TestFeedWaits(t *testing.T) {
+	r := newRig(t)
+	f := r.feed(ns, 0)
+	if ev, err := f.Next(context.Background()); err != nil || ev.Kind != EventSynced {
+		t.Fatalf("%+v %v", ev, err)
+	}
+	if _, err := f.Next(ended()); !errors.Is(err, context.Canceled) {
+		t.Errorf("nothing there: %v", err)
+	}
+	got := make(chan string)
+	go func() {
+		for {
+			ev, err := f.Next(context.Background())
+			if err != nil {
+				got <- err.Error()
+				return
+			}
+			got <- tellEvent(ev)
+		}
+	}()
+	for i, k := range names(3) {
+		r.mustStore(10, k)
+		if line := <-got; line != fmt.Sprintf("%d stored default/%s 10", i+1, k) {
+			t.Errorf("%q", line)
+		}
+	}
+	closed := make(chan error)
+	go func() { closed <- r.s.Close() }()
+	if line := <-got; line != ErrClosed.Error() {
+		t.Errorf("at the end: %q", line)
+	}
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+	if _, err := r.s.Events(context.Background(), ns, 0); !errors.Is(err, ErrClosed) {
+		t.Errorf("after the end: %v", err)
+	}
+}
+
+// consumer keeps the set of stored keys by what a feed tells it.
+type consumer struct {
+	r      *rig
+	space  string
+	keys   map[string]int64 // bytes by namespace and key
+	synced bool
+	seq    uint64
+	lost   int
+}
+
+// apply takes one event; from EventSynced on nothing may contradict the set.
+func (c *consumer) apply(ev Event) error {
+	name := ev.Namespace + "/" + ev.Key
+	_, there := c.keys[name]
+	if ev.Kind == EventStored || ev.Kind == EventRemoved {
+		if ev.Seq <= c.seq || c.space == "" && c.seq > 0 && ev.Seq != c.seq+1 {
+			return fmt.Errorf("%s after %d", tellEvent(ev), c.seq)
+		}
+		c.seq = ev.Seq
+	}
+	switch ev.Kind {
+	case EventSnapshot:
+		c.keys[name] = ev.Bytes
+	case EventStored:
+		if c.synced && there {
+			return fmt.Errorf("%s, but it is there", tellEvent(ev))
+		}
+		c.keys[name] = ev.Bytes
+	case EventRemoved:
+		if c.synced && (!there || c.keys[name] != ev.Bytes) {
+			return fmt.Errorf("%s, but %d bytes are there: %v", tellEvent(ev), c.keys[name], there)
+		}
+		delete(c.keys, name)
+	case EventSynced:
+		c.synced = true
+		if c.seq > 0 && ev.Seq < c.seq {
+			return fmt.Errorf("synced at %d after %d", ev.Seq, c.seq)
+		}
+		c.seq = ev.Seq
+	case EventLost:
+		c.lost++
+	}
+	return nil
+}
+
+// follow reads until stop, with a new feed now and then, as a reader does that
+// loses its connection; then it reads what there is.
+func (c *consumer) follow(rng *rand.Rand, stop <-chan struct{}) error {
+	for {
+		last := false
+		select {
+		case <-stop:
+			last = true
+		default:
+		}
+		since := c.seq
+		if !c.synced {
+			since = 0
+		}
+		f, err := c.r.s.Events(context.Background(), c.space, since)
+		if err != nil {
+			return err
+		}
+		if f.reading {
+			c.keys, c.synced, c.seq = map[string]int64{}, false, 0
+		}
+		err = c.take(f, rng.IntN(100), last)
+		f.Close()
+		if err != nil || last && c.synced {
+			return err
+		}
+	}
+}
+
+// take reads up to n events, or for all there is with last.
+func (c *consumer) take(f *Feed, n int, last bool) error {
+	for i := 0; last || i < n; i++ {
+		ev, err := f.Next(ended())
+		switch {
+		case errors.Is(err, context.Canceled):
+			return nil
+		case errors.Is(err, io.EOF): // lost: anew
+			c.synced = false
+			return nil
+		case err != nil:
+			return err
+		}
+		if err := c.apply(ev); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// The property that readers rely on: whatever is stored and removed meanwhile, a
+// reader that applies a snapshot and the events after it, with lost connections
+// and in a ring that is too small, ends with exactly the keys that are stored,
+// and is never told of a key twice. Run it under -race.
+func TestConsumersHaveTheLiveSet(t *testing.T) {
+	for _, c := range []struct {
+		relaxed bool
+		ring    uint64
+	}{{false, eventRing}, {true, eventRing}, {false, 32}, {true, 32}} {
+		t.Run(fmt.Sprintf("relaxed=%v, ring of %d", c.relaxed, c.ring), func(t *testing.T) {
+			r := newRig(t, func(o *rigOptions) {
+				o.slotSize, o.slots, o.payload, o.relaxed, o.interval = 4096, 40, 64<<10, c.relaxed, time.Millisecond
+				o.slabs, o.spaces = 2, []Namespace{{Name: ns}, {Name: "other"}}
+			})
+			r.s.events.size = c.ring
+			stop := make(chan struct{})
+			consumers := []*consumer{{r: r}, {r: r}, {r: r, space: ns}, {r: r, space: "other"}}
+			var readers, writers sync.WaitGroup
+			for i, cs := range consumers {
+				readers.Go(func() {
+					if err := cs.follow(rand.New(rand.NewPCG(11, uint64(i))), stop); err != nil {
+						t.Errorf("reader %d: %v", i, err)
+					}
+				})
+			}
+			for i := range 4 {
+				writers.Go(func() { r.change(rand.New(rand.NewPCG(12, uint64(i))), 250) })
+			}
+			writers.Wait()
+			r.await()
+			close(stop)
+			readers.Wait()
+			lost := 0
+			for i, cs := range consumers {
+				if d := cmp.Diff(r.liveSet(cs.space), cs.keys); d != "" {
+					t.Errorf("reader %d: %s", i, d)
+				}
+				lost += cs.lost
+			}
+			t.Logf("%d events, lost %d times", r.s.events.last(), lost)
+		})
+	}
+}
+
+// change does n random changes of a few keys.
+func (r *rig) change(rng *rand.Rand, n int) {
+	ctx := context.Background()
+	for range n {
+		keys := []string{fmt.Sprint("k", rng.IntN(10)), fmt.Sprint("k", rng.IntN(10))}
+		var err error
+		switch rng.IntN(12) {
+		case 0, 1, 2, 3, 4, 5:
+			err = r.changeStore(rng, keys)
+		case 6, 7, 8:
+			_, err = r.s.Remove(ctx, ns, keys, rng.IntN(2) == 0)
+		case 9:
+			r.clock.Add(int64(rng.IntN(200)) * int64(time.Millisecond))
+			r.sweep()
+		case 10:
+			if rng.IntN(8) == 0 {
+				_, err = r.s.Clear(ctx, []string{ns, "other"}[rng.IntN(2)])
+			}
+		case 11:
+			_, err = r.s.Touch(ctx, ns, keys, time.Duration(rng.IntN(1000))*time.Millisecond)
+		}
+		if err != nil {
+			r.t.Error(err)
+			return
+		}
+	}
+}
+
+func (r *rig) changeStore(rng *rand.Rand, keys []string) error {
+	space := ns
+	if rng.IntN(4) == 0 {
+		space = "other"
+	}
+	o := StoreOptions{Overwrite: rng.IntN(2) == 0}
+	if rng.IntN(3) == 0 {
+		o.TTL = time.Duration(1+rng.IntN(1000)) * time.Millisecond
+	}
+	st, err := r.s.BeginStore(context.Background(), space, o)
+	if err != nil {
+		return err
+	}
+	for _, k := range keys {
+		st.Add(r.item(k, payload(k, 1, 1+rng.IntN(9000))))
+	}
+	_, err = st.Commit()
+	return err
+}
+
+// liveSet is what is stored: bytes by namespace and key.
+func (r *rig) liveSet(space string) map[string]int64 {
+	r.t.Helper()
+	out := map[string]int64{}
+	for _, name := range []string{ns, "other"} {
+		if space != "" && space != name {
+			continue
+		}
+		for i := range 10 {
+			key := fmt.Sprint("k", i)
+			e, err := r.s.Explain(context.Background(), name, key)
+			if err != nil {
+				r.t.Fatal(err)
+			}
+			if e.Slab != "" { // also one that has expired and was not swept
+				out[name+"/"+key] = e.Bytes
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/rawblockd/rawblockd/meta"
+)
+
+// snapshotRows is how many rows are read at once for a snapshot, so that no view
+// of the metadata store outlives a slow reader.
+const snapshotRows = 1024
+
+// Feed tells one reader what is stored and what changes. Next and Close belong to
+// one goroutine.
+type Feed struct {
+	s     *Store
+	space string // "": all
+
+	next   uint64 // number of the first event that was not looked at
+	synced bool   // EventSynced was told
+	target uint64 // it is told after this event
+	ended  bool
+	closed bool
+
+	// The snapshot, until reading is false.
+	reading bool
+	vol     int
+	slot    uint32
+	page    []Event
+}
+
+// Events begins a feed of a namespace, or of all for "". It goes on after the
+// event with number since of this process if what follows is still known;
+// otherwise, and for 0, it tells what is there first (EventSnapshot).
+//
+// Then come the changes, in the order of the log. EventSynced stands where the
+// reader has been told all that was there, or had changed, when the feed began;
+// its number is that of the last change before it. A snapshot is read while
+// changes go on, so what comes between the two may repeat what the snapshot
+// shows; a reader that applies all in order has, from EventSynced on, exactly the
+// keys that were stored after each change. An entry that has expired is among
+// them until it is swept.
+//
+// A change is told once the metadata store has it: durable in sync mode; in
+// relaxed mode a crash may undo the last interval. The caller must Close.
+func (s *Store) Events(ctx context.Context, ns string, since uint64) (*Feed, error) {
+	if ns != "" {
+		if _, err := s.space(ns); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.begin(); err != nil {
+		return nil, err
+	}
+	defer s.work.Done()
+	from, resumed, err := s.events.listen(ctx, since)
+	if err != nil {
+		return nil, err
+	}
+	return &Feed{s: s, space: ns, next: from, reading: !resumed, target: s.events.last()}, nil
+}
+
+// Next returns the next event, and waits for one if there is none. An event that
+// is there is returned although ctx has ended; so a context that has ended asks
+// for no more than what there is. After ctx's error Next can be called again.
+// After EventLost it returns io.EOF, and ErrClosed when the store ends.
+func (f *Feed) Next(ctx context.Context) (Event, error) {
+	for f.reading {
+		if len(f.page) > 0 {
+			ev := f.page[0]
+			f.page = f.page[1:]
+			return ev, nil
+		}
+		if err := f.read(); err != nil {
+			return Event{}, err
+		}
+	}
+	for {
+		ev, moved, err := f.take()
+		if moved == nil {
+			return ev, err
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return Event{}, ctx.Err()
+		}
+	}
+}
+
+// Last returns the number of the last change that there has been: where a reader
+// that wants no more than what there is may end.
+func (f *Feed) Last() uint64 { return f.s.events.last() }
+
+// Close ends the feed. For a while a new one can go on after its last event.
+func (f *Feed) Close() {
+	if !f.closed {
+		f.closed = true
+		f.s.events.leave()
+	}
+}
+
+// take returns the next event that is in the ring, or what to wait for.
+func (f *Feed) take() (Event, <-chan struct{}, error) {
+	e := f.s.events
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for {
+		switch {
+		case f.ended:
+			return Event{}, nil, io.EOF
+		case f.next < e.first:
+			f.ended = true
+			return Event{Kind: EventLost, At: f.s.nowMS()}, nil, nil
+		case !f.synced && (f.next > f.target || e.failed && f.next == e.next):
+			f.synced = true
+			return Event{Seq: f.next - 1, Kind: EventSynced, At: f.s.nowMS()}, nil, nil
+		case f.next < e.next:
+			ev := e.ring[f.next%e.size]
+			f.next++
+			if f.space == "" || ev.Namespace == f.space {
+				return ev, nil, nil
+			}
+		case e.closed:
+			return Event{}, nil, ErrClosed
+		default:
+			e.waited = true
+			return Event{}, e.moved, nil
+		}
+	}
+}
+
+// read gets the next rows of the snapshot. What changes while it is read has a
+// number behind f.next, for the rows are read later than that was drawn.
+func (f *Feed) read() error {
+	s := f.s
+	if err := s.begin(); err != nil {
+		return err
+	}
+	defer s.work.Done()
+	if f.vol == len(s.volumes) {
+		f.reading, f.target = false, s.events.seen()
+		return nil
+	}
+	v := s.volumes[f.vol]
+	seen, more := 0, false
+	f.page = f.page[:0]
+	err := s.o.Meta.Scan(v.inc, f.slot, 0, func(head uint32, row meta.Row, rowErr error) bool {
+		if seen == snapshotRows {
+			f.slot, more = head, true
+			return false
+		}
+		seen++
+		if rowErr == nil && (f.space == "" || row.Namespace == f.space) {
+			f.page = append(f.page, Event{Kind: EventSnapshot, Namespace: row.Namespace, Key: row.Key, Bytes: int64(row.Len), At: row.StoredAt})
+		}
+		return true
+	})
+	if errors.Is(err, meta.ErrFailed) {
+		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	if !more {
+		f.vol, f.slot = f.vol+1, 0
+	}
+	return err
+}
