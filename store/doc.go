@@ -36,6 +36,13 @@
 // them with its group: which, and why. A bounded history is made of that, which
 // Explain and the count of misses read. It is of this process.
 //
+// # Events
+//
+// The committer numbers all changes in the order of the log, and tells them once
+// Pebble has them, so never one of a commit that failed. While somebody listens,
+// or did lately, a ring keeps the last ones for Feeds, and keys of departures
+// that only slots are known of are read from their rows before those go.
+//
 // # Concurrency
 //
 // Everything of Store may be called concurrently. Loading and Storing belong to
@@ -52,6 +59,9 @@
 //	Store.gate
 //	Store.changing (a turnstile: one change of namespaces at a time)
 //	Store.clears (a turnstile: one clear at a time)
+//	events.turn (the committer's, from before a batch is written to after it is told)
+//	    events.mu (never with the pin lock)
+//	    what follows
 //	committer.settling
 //	    Store.mu (the pin lock)
 //	        committer.mu

@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -80,11 +81,11 @@ func TestEvents(t *testing.T) {
 	r.store(1000, StoreOptions{}, "x")
 	r.remove(false, "y")
 	r.sweep()
-	off, n := r.where("d")
+	off, _ := r.where("d")
 	r.devs[0].FlipBit(off)
 	r.load(1, "d")
-	off, n = r.where("e")
-	r.devs[0].FailRange(ioengine.Read, off, n, errInjected)
+	off, n := r.where("e")
+	r.devs[0].FailRange(ioengine.Read, off, n, syscall.EIO)
 	r.load(1, "e")
 	r.devs[0].Heal()
 	r.touch(time.Hour, "c")
@@ -402,9 +403,16 @@ func TestNoCostWithoutListeners(t *testing.T) {
 	}); n != 0 {
 		t.Errorf("%v allocations for a batch that nobody hears of", n)
 	}
-	if r.s.events.ring != nil {
+	if r.ringed() {
 		t.Error("there is a ring although nobody ever listened")
 	}
+}
+
+// ringed tells whether events are kept.
+func (r *rig) ringed() bool {
+	r.s.events.mu.Lock()
+	defer r.s.events.mu.Unlock()
+	return r.s.events.ring != nil
 }
 
 // Events are kept for a while after the last reader has left, and then no more.
@@ -429,7 +437,7 @@ func TestEventsLinger(t *testing.T) {
 	again.Close()
 	r.s.events.linger = -1
 	r.mustStore(10, "c")
-	if r.s.events.ring != nil {
+	if r.ringed() {
 		t.Error("events are kept for nobody")
 	}
 	if got := drain(t, r.feed(ns, 2)); len(got) != 4 || got[3] != "3 synced" {

@@ -353,15 +353,16 @@ func (s *Store) judge(it *loadItem, err error, by string) Status {
 		} else {
 			v.flawed(err)
 		}
-		s.missed(by)
+		s.missed(by, ReasonCorrupt)
 		s.condemn(it, "checksum mismatch on "+by, false)
 		return Corrupt
 	}
 	v.failed(ioengine.Read, err)
 	if ok, _ := v.serves(); !ok {
+		s.missed(by, ReasonUnavailable)
 		return Unavailable // the entry is there when the slab is back
 	}
-	s.missed(by)
+	s.missed(by, ReasonCorrupt)
 	if accuses(err) {
 		s.condemn(it, "read error on "+by+": "+err.Error(), true)
 	}
@@ -369,9 +370,9 @@ func (s *Store) judge(it *loadItem, err error, by string) Status {
 }
 
 // missed counts a load of an entry that was there and could not be had.
-func (s *Store) missed(by string) {
+func (s *Store) missed(by string, why Reason) {
 	if by == "load" {
-		s.metrics.misses[ReasonCorrupt].Inc()
+		s.metrics.misses[why].Inc()
 	}
 }
 
