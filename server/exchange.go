@@ -39,6 +39,8 @@ type exchange struct {
 
 	patience time.Duration // bounds limit where the request does not say; 0: no more than for others
 
+	latest atomic.Int64 // Unix nanoseconds: when the answer has to be taken at the latest; 0: the pace says
+
 	limit  time.Duration // the request's deadline, from its beginning
 	undone string        // what that leaves undone, as the end of a sentence
 	lookUp string        // what to do where the outcome is unknown; empty: look the key up
@@ -91,6 +93,18 @@ func (x *exchange) writeWithin(n int64) {
 	if x.hold.isCut(takes) {
 		t = longAgo()
 	}
+	_ = x.rc.SetWriteDeadline(t)
+	// Looked at only now, as hurry may have come between.
+	if latest := x.latest.Load(); latest != 0 && latest < t.UnixNano() {
+		_ = x.rc.SetWriteDeadline(time.Unix(0, latest))
+	}
+}
+
+// hurry gives the client d for the whole rest of the answer. Unlike the others it
+// is called by anybody.
+func (x *exchange) hurry(d time.Duration) {
+	t := time.Now().Add(d)
+	x.latest.Store(t.UnixNano())
 	_ = x.rc.SetWriteDeadline(t)
 }
 

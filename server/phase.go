@@ -11,7 +11,7 @@ import (
 )
 
 // SetStore makes the server ready, or with nil not ready any more, which a stop
-// does first. The store's metrics are registered with the first one.
+// does first; streams of events end then. The store's metrics are registered with the first one.
 func (s *Server) SetStore(st *store.Store) {
 	if st != nil && !s.registered.Swap(true) {
 		for _, c := range st.Collectors() {
@@ -22,6 +22,11 @@ func (s *Server) SetStore(st *store.Store) {
 	}
 	s.stopping.Store(st == nil)
 	s.store.Store(st)
+	if st == nil {
+		s.streams.end()
+	} else {
+		s.streams.begin()
+	}
 }
 
 // SetProgress tells /readyz how far recovery is, in rows.

@@ -61,6 +61,15 @@ func (q *query) boolean(name string) bool {
 	return false
 }
 
+// booleanOr is boolean with another value for what is absent.
+func (q *query) booleanOr(name string, absent bool) bool {
+	if v := q.values[name]; len(v) == 0 || len(v) == 1 && v[0] == "" {
+		delete(q.values, name)
+		return absent
+	}
+	return q.boolean(name)
+}
+
 // number reads a whole number from low to high; absent is zero.
 func (q *query) number(name string, low, high int64) int64 {
 	s := q.text(name)

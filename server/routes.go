@@ -33,6 +33,7 @@ func (s *Server) dataRoutes(kind Kind) *router {
 	t.handle("/v1/leases/{id}", methods{"GET": s.lease})
 	t.handle("/v1/leases/{id}/renew", methods{"POST": s.renewLease})
 	t.handle("/v1/leases/{id}/release", methods{"POST": s.releaseLease})
+	t.handle("/v1/events", methods{"GET": s.events})
 	t.handle("/v1/explain/{namespace}/{key}", methods{"GET": s.explainOne})
 	t.handle("/v1/namespaces", methods{"GET": s.namespaceList})
 	t.handle("/v1/namespaces/{namespace}", methods{"GET": s.namespace, "PUT": admins(s.putNamespace), "DELETE": admins(s.deleteNamespace)})

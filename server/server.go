@@ -90,8 +90,9 @@ type Server struct {
 	total    atomic.Uint64 // rows to recover
 
 	requests requestTable
-	places   budget       // limits.requests
-	texts    budget       // limits.json_bytes
+	places   budget // limits.requests
+	texts    budget // limits.json_bytes
+	streams  streams
 	slow     atomic.Int64 // time.Duration from which a request is logged; 0: never
 
 	registered atomic.Bool // the store's metrics are in the registry

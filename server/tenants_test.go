@@ -83,6 +83,7 @@ func probes() map[string][]probe {
 		"POST /v1/leases/{id}/renew":           {bare("POST", "/v1/leases/ID/renew")},
 		"POST /v1/leases/{id}/release":         {bare("POST", "/v1/leases/ID/release")},
 		"POST /v1/kv/{namespace}/{key}/leases": {bare("POST", object+"/leases"), bare("POST", "/v1/kv/NS/none/leases")},
+		"GET /v1/events":                       {get("/v1/events?namespace=NS&follow=false"), get("/v1/events?namespace=NS&since=1&follow=0")},
 		"GET /v1/explain/{namespace}/{key}":    {get("/v1/explain/NS/" + tenantKey), get("/v1/explain/NS/none")},
 		"GET /v1/namespaces":                   {get("/v1/namespaces")},
 		"GET /v1/namespaces/{namespace}":       {get("/v1/namespaces/NS")},

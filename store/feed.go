@@ -97,6 +97,16 @@ func (f *Feed) Next(ctx context.Context) (Event, error) {
 // that wants no more than what there is may end.
 func (f *Feed) Last() uint64 { return f.s.events.last() }
 
+// Seen returns the number after which another feed may go on without missing
+// anything: that of the last change that Next has looked at, in whatever
+// namespace. It is 0 while the snapshot is told.
+func (f *Feed) Seen() uint64 {
+	if f.reading {
+		return 0
+	}
+	return f.next - 1
+}
+
 // Close ends the feed. For a while a new one can go on after its last event.
 func (f *Feed) Close() {
 	if !f.closed {

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"math"
+	"net/http"
+	"time"
+
+	"github.com/rawblockd/rawblockd/api"
+	"github.com/rawblockd/rawblockd/store"
+)
+
+// idleEvery is how long a stream of events says nothing at most: a client that
+// hears nothing for longer has lost it.
+const idleEvery = 15 * time.Second
+
+// eventPart is how much of a stream, in bytes, is sent at once while there is
+// more.
+const eventPart = 32 << 10
+
+// events streams what is stored and removed, a line each, until the client leaves
+// or the daemon stops. Its time is not bounded, only that of each write.
+func (s *Server) events(x *exchange, r *http.Request) error {
+	q := newQuery(r)
+	ns, since, instance := q.text("namespace"), q.number("since", 0, math.MaxInt64), q.text("instance")
+	follow := q.booleanOr("follow", true)
+	if err := q.end(); err != nil {
+		return err
+	}
+	if ns != "" {
+		if err := x.reach(ns); err != nil {
+			return err
+		}
+	}
+	if instance != "" && instance != s.o.Instance {
+		since = 0 // of another process, whose numbers were others
+	}
+	st, err := s.ready()
+	if err != nil {
+		return err
+	}
+	x.endless = true
+	ctx, open := s.streams.add(r.Context(), x, s.places.limit)
+	if ctx == nil {
+		if _, err := s.ready(); err != nil {
+			return err
+		}
+		return s.overloaded(place, "%d streams of events are open, which is limits.requests", open)
+	}
+	defer s.streams.remove(x)
+	feed, err := st.Events(ctx, ns, uint64(since))
+	if err != nil {
+		return err
+	}
+	defer feed.Close()
+	x.Header().Set("Content-Type", api.MediaNDJSON)
+	x.WriteHeader(http.StatusOK)
+	w := eventWriter{x: x, feed: feed, follow: follow}
+	if err := w.run(ctx); err != nil {
+		return err
+	}
+	x.writeWithin(0) // the end of the body comes long after the last line, perhaps
+	return nil
+}
+
+// eventWriter writes a feed as lines.
+type eventWriter struct {
+	x      *exchange
+	feed   *store.Feed
+	follow bool
+	buf    []byte
+	due    time.Time // when the client has to hear something
+}
+
+// run returns nil where the stream has come to its end.
+func (w *eventWriter) run(ctx context.Context) error {
+	w.due = time.Now().Add(idleEvery)
+	for ctx.Err() == nil { // the feed goes on as long as it has something
+		ev, err := w.next(ctx)
+		switch {
+		case ctx.Err() != nil, errors.Is(err, io.EOF), errors.Is(err, store.ErrClosed):
+			return w.flush()
+		case errors.Is(err, context.DeadlineExceeded):
+			err = w.idle()
+		case err == nil:
+			err = w.tell(ev)
+		}
+		if err != nil {
+			return err
+		}
+		if ev.Kind == store.EventSynced && !w.follow {
+			return w.flush()
+		}
+	}
+	return w.flush()
+}
+
+// next returns the next event; if it has to wait for one, it sends what there is
+// first.
+func (w *eventWriter) next(ctx context.Context) (store.Event, error) {
+	ev, err := w.feed.Next(atOnce())
+	if !errors.Is(err, context.Canceled) {
+		return ev, err
+	}
+	if err := w.flush(); err != nil {
+		return ev, err
+	}
+	wait, cancel := context.WithDeadline(ctx, w.due)
+	defer cancel()
+	return w.feed.Next(wait)
+}
+
+// atOnce is a context that has ended: with it a feed tells what there is.
+func atOnce() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
+// tell writes one event, if the client may know of its namespace.
+func (w *eventWriter) tell(ev store.Event) error {
+	if ev.Namespace != "" && !w.x.sees(ev.Namespace) {
+		if time.Now().Before(w.due) {
+			return nil
+		}
+		return w.idle()
+	}
+	line := api.Event{Seq: ev.Seq, Event: ev.Kind.String(), Namespace: ev.Namespace, Key: ev.Key, Bytes: ev.Bytes, At: fromMillis(ev.At)}
+	if ev.Kind == store.EventRemoved {
+		line.Reason = ev.Reason.String()
+	}
+	return w.line(line)
+}
+
+// idle says that nothing happened that the client may know of, and up to where.
+func (w *eventWriter) idle() error {
+	if err := w.line(api.Event{Seq: w.feed.Seen(), Event: api.EventIdle, At: time.Now().UTC().Truncate(time.Millisecond)}); err != nil {
+		return err
+	}
+	return w.flush()
+}
+
+func (w *eventWriter) line(ev api.Event) error {
+	text, err := json.Marshal(ev)
+	if err != nil {
+		return err
+	}
+	w.buf = append(append(w.buf, text...), '\n')
+	w.due = time.Now().Add(idleEvery)
+	if len(w.buf) < eventPart {
+		return nil
+	}
+	return w.flush()
+}
+
+// flush sends what has been written.
+func (w *eventWriter) flush() error {
+	if len(w.buf) == 0 {
+		return nil
+	}
+	_, err := w.x.Write(w.buf)
+	w.buf = w.buf[:0]
+	if err != nil {
+		return err
+	}
+	return w.x.rc.Flush()
+}
