@@ -64,7 +64,8 @@ func (ls *labelState) end(l Label, raw []byte, err error) {
 
 // SetMount writes mount number and holder into all label copies, and thereby
 // repairs copies that were bad. After an error some copies may be new and some
-// old; the mount must not go on, and the next one copes with both.
+// old; the mount must not go on (unless nothing more is written: ServeOnly), and the
+// next one copes with both.
 func (s *Slab) SetMount(n uint64, h Holder) error {
 	if err := s.enter(); err != nil {
 		return err

@@ -189,6 +189,10 @@ func (s *Slab) setReadOnly(reason string) {
 	}
 }
 
+// ServeOnly makes the slab read-only for good: its owner has found that it cannot be
+// written.
+func (s *Slab) ServeOnly(reason string) { s.setReadOnly(reason) }
+
 // readOnlyErr returns ErrReadOnly with its reason, or nil.
 func (s *Slab) readOnlyErr() error {
 	if reason, ro := s.ReadOnly(); ro {

@@ -416,6 +416,38 @@ func TestMountNumbers(t *testing.T) {
 	}
 }
 
+// A drive whose label can be read and not written any more is served, and neither
+// its entries nor its mount number suffer.
+func TestLabelCannotBeWritten(t *testing.T) {
+	r := newRig(t, func(o *rigOptions) { o.slabs = 2 })
+	keys := names(8)
+	r.mustStoreTogether(1000, keys...)
+	r.shut()
+	r.devs[0].FailRange(ioengine.Write, 0, 1<<20, syscall.EIO)
+	for range 2 {
+		r.start()
+		if st := r.slabStatus("s0"); st.Health != HealthReadOnly || !strings.Contains(st.Reason, "label") {
+			t.Errorf("status: %+v", st)
+		}
+		if got := r.load(1, keys...); !cmp.Equal(got, all(8, OK)) {
+			t.Errorf("loads: %v", got)
+		}
+		r.store(1000, StoreOptions{}, "x")
+		if got := r.on(0, "x"); len(got) > 0 {
+			t.Error("a store went to it")
+		}
+		r.shut()
+	}
+	r.devs[0].Heal()
+	r.start()
+	if st := r.slabStatus("s0"); st.Health != HealthOnline {
+		t.Errorf("healed: %+v", st)
+	}
+	if got := r.load(1, keys...); !cmp.Equal(got, all(8, OK)) {
+		t.Errorf("loads, healed: %v", got)
+	}
+}
+
 // A slab that a later release marked read-only for this one is served, and its
 // label stays as it is.
 func TestReadOnlyLabel(t *testing.T) {

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"syscall"
 
+	"github.com/rawblockd/rawblockd/ioengine"
 	"github.com/rawblockd/rawblockd/meta"
 	"github.com/rawblockd/rawblockd/slab"
 )
@@ -33,10 +35,28 @@ func (s *Store) mount(v *volume) error {
 	if err := s.o.Meta.Commit(b, true); err != nil {
 		return fmt.Errorf("mount slab %q: %w", v.slab.Name(), err)
 	}
-	if err := v.slab.SetMount(next, holder()); err != nil {
+	err = v.slab.SetMount(next, holder())
+	switch {
+	case err == nil:
+	case refusesWrites(err):
+		// It may be near its end and can be read still. What label and metadata say
+		// then is what a crash between the two leaves.
+		v.slab.ServeOnly("its label could not be written: " + err.Error())
+	default:
 		return fmt.Errorf("mount slab %q: write label: %w", v.slab.Name(), err)
 	}
 	return nil
+}
+
+// refusesWrites tells errors of a device that does not take writes, at least not
+// these, from those of a wrong one or of one that somebody else uses.
+func refusesWrites(err error) bool {
+	for _, e := range []error{ioengine.ErrReadOnly, syscall.EIO, syscall.EROFS, syscall.ENODEV, syscall.ENXIO} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
 }
 
 // describe notes what must be known of the slab while its device is away. What a
