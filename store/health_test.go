@@ -251,6 +251,34 @@ func TestOnlyWritesFail(t *testing.T) {
 	})
 }
 
+// A batch whose every write fails accuses the drive, not the places on it.
+func TestFailedBatchQuarantinesNothing(t *testing.T) {
+	inBubble(t, func(o *rigOptions) { o.slotSize, o.slots, o.payload = 4096, 300, 4096 }, func(t *testing.T, r *rig) {
+		r.devs[0].FailRange(ioengine.Write, 1<<20, 64<<20, syscall.EIO)
+		st, err := r.s.BeginStore(context.Background(), ns, StoreOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var items []StoreItem
+		for _, k := range names(100) {
+			items = append(items, r.item(k, payload(k, 1, 100)))
+		}
+		st.Add(items...)
+		res, err := st.Commit()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range res {
+			if x.Status != IOError {
+				t.Errorf("%+v", x)
+			}
+		}
+		if c := r.counts(); c.Free != c.Total {
+			t.Errorf("slots: %+v", c)
+		}
+	})
+}
+
 // A dead drive that nobody reads is found out by its label.
 func TestOnlyStoresMeetADeadDrive(t *testing.T) {
 	inBubble(t, func(o *rigOptions) { o.slabs = 2 }, func(t *testing.T, r *rig) {

@@ -107,6 +107,7 @@ func TestMissingSlab(t *testing.T) {
 	if len(expiring) != 1 {
 		t.Fatalf("%d of three keys with a time to live are on the second of three slabs", len(expiring))
 	}
+	r.restart() // mounted more than once
 	before, transfers := r.used(), r.devs[1].Counts()
 	mount := r.slabStatus("s1").Mount
 
