@@ -30,6 +30,16 @@
 // outside the pin lock and queues it only in a section that finds the entry of
 // that generation in the index, so that no write-back revives a removed key.
 //
+// # Several slabs
+//
+// A batch is placed item by item: least waste, then the shorter queue, then most
+// slots free, what the batch has planned included. Each slab has a health that
+// follows from errors and hangs of its device, never from load. What is on one that
+// is offline, or whose device was missing at the start, is Unavailable, no hit, and
+// may be removed and stored anew. What waits for a slab that hangs is answered
+// without it; its memory, slots and quota come back when its device answers. No
+// slab's transfers hold all of the stream memory while there are others.
+//
 // # Why a key is not there
 //
 // Each section of the pin lock that takes entries out of the index leaves word of
@@ -48,7 +58,7 @@
 // Everything of Store may be called concurrently. Loading and Storing belong to
 // one goroutine each. One goroutine, the committer, writes rows; one ends leases
 // and expired entries; one syncs relaxed slabs, and each slab may have one that
-// scrubs it. Close waits for all of them and for every request and its I/O, also
+// scrubs it; one watches the slabs while they are busy or unwell. Close waits for all of them and for every request and its I/O, also
 // that of callers who left at their deadline.
 //
 // # Lock ordering
@@ -70,11 +80,15 @@
 //	history.mu (never under the pin lock)
 //	    history.in
 //	Storing.mu, Loading.mu (never together with the pin lock)
+//	    window.mu
+//	health.mu
+//	    signal.mu
+//	share.mu
 //
 // # Errors
 //
 // What concerns one key is that key's Status. What concerns the whole request is
-// an error: ErrNamespace, ErrNoLease, ErrCursor, ErrClosed. Changes of namespaces
+// an error: ErrNamespace, ErrNoLease, ErrCursor, ErrSlab, ErrClosed. Changes of namespaces
 // know ErrNotEmpty, ErrFromConfig, ErrFingerprint and *SettingError. Once the metadata
 // store has failed, changes answer Unavailable and loads go on.
 package store
