@@ -115,3 +115,86 @@ func TestEventsEnd(t *testing.T) {
 		t.Errorf("interrupted: got code %d, %q", code, errs.text.String())
 	}
 }
+
+// TestEventsOfTheDaemon: what the verb follows is what happens.
+func TestEventsOfTheDaemon(t *testing.T) {
+	s, addr := serveIn(t, shortDir(t))
+	at := func(args ...string) []string { return append(args, "--addr", addr) }
+	put := func(key, ns string) {
+		t.Helper()
+		if r := commandWith(t.Context(), "hello", at("put", key, "-n", ns)...); r.code != exitOK {
+			t.Fatalf("put: %+v", r)
+		}
+	}
+	ok(t, at("namespace", "set", "other")...)
+	put("a", "default")
+	put("b", "other")
+	if got := kinds(t, ok(t, at("events", "--once", "--json")...)); got != "snapshot default a, synced" {
+		t.Errorf("--once: got %s", got)
+	}
+	if got := kinds(t, ok(t, at("events", "--once", "--json", "--all")...)); got != "snapshot default a, snapshot other b, synced" && got != "snapshot other b, snapshot default a, synced" {
+		t.Errorf("--all: got %s", got)
+	}
+
+	seen := newSignalWriter("synced")
+	ctx, cancel := context.WithCancel(t.Context())
+	code := make(chan int)
+	errs := newSignalWriter("to go on from here: --since ")
+	go func() {
+		code <- run(ctx, at("events", "--changes", "--json"), strings.NewReader(""), seen, errs)
+	}()
+	<-seen.seen
+	removed := seen.await(`"reason":"removed"`)
+	put("c", "default")
+	put("d", "other")
+	ok(t, at("rm", "a")...)
+	<-removed
+	cancel()
+	if got := <-code; got != exitOK {
+		t.Errorf("interrupted: got code %d: %s", got, errs)
+	}
+	if got := kinds(t, seen.String()); got != "synced, stored default c, removed default a" {
+		t.Errorf("followed: got %s", got)
+	}
+
+	// What happened meanwhile comes to who says where he was.
+	var since uint64
+	var instance string
+	if _, err := fmt.Sscanf(errs.String(), "to go on from here: --since %d --instance %s", &since, &instance); err != nil {
+		t.Fatalf("%v: %s", err, errs)
+	}
+	put("e", "default")
+	if got := kinds(t, ok(t, at("events", "--once", "--json", "--since", fmt.Sprint(since), "--instance", instance)...)); got != "stored default e, synced" {
+		t.Errorf("going on: got %s", got)
+	}
+	if got := kinds(t, ok(t, at("events", "--once", "--json", "--only", "snapshot", "--since", fmt.Sprint(since), "--instance", "another")...)); got != "snapshot default c, snapshot default e" && got != "snapshot default e, snapshot default c" {
+		t.Errorf("going on behind a restart: got %s", got)
+	}
+	args := at("events", "--once", "-n", "nobody")
+	wantLine(t, command(t, args...), args, exitFailed, "unknown namespace")
+
+	// A stop of the daemon ends the stream.
+	seen = newSignalWriter("synced")
+	go func() { code <- run(t.Context(), at("events"), strings.NewReader(""), seen, newSignalWriter("x")) }()
+	<-seen.seen
+	s.end()
+	if got := <-code; got != exitFailed {
+		t.Errorf("stopped: got code %d", got)
+	}
+}
+
+// kinds sums up lines of JSON: kind, namespace and key of each, but idle ones.
+func kinds(t *testing.T, lines string) string {
+	t.Helper()
+	var out []string
+	for line := range strings.Lines(lines) {
+		var e api.Event
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		if e.Event != api.EventIdle {
+			out = append(out, strings.TrimSpace(e.Event+" "+strings.TrimSpace(e.Namespace+" "+e.Key)))
+		}
+	}
+	return strings.Join(out, ", ")
+}
