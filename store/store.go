@@ -60,6 +60,9 @@ type Store struct {
 	gate    sync.RWMutex   // held shared while a request registers with work
 	full    atomic.Int64   // bytes free for metadata while that is too little; else -1
 
+	// +checklocks:mu
+	late []setRow // mutant H25 only
+
 	onTouchRead func() // tests: a touch has read its rows and changed nothing yet
 }
 

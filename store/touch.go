@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/rawblockd/rawblockd/internal/mutant"
 	"github.com/rawblockd/rawblockd/meta"
 )
 
@@ -208,6 +209,9 @@ func (t *touching) apply(ctx context.Context, sp *space) {
 			g.touches = append(g.touches, setRow{it.head, it.row})
 			*res = KeyResult{Status: OK, Bytes: int64(s.x.length[it.head]), Gen: it.gen}
 		}
+	}
+	if mutant.On(mutant.H25) {
+		g.touches = s.writeBackLocked(g.touches)
 	}
 	t.pos = s.commits.position()
 	if len(g.touches) > 0 {

@@ -38,16 +38,18 @@ func (a *actor) run() {
 		switch n := a.rng.IntN(100); {
 		case n < 38:
 			a.put()
-		case n < 58:
+		case n < 57:
 			a.remove()
-		case n < 78:
+		case n < 74:
 			a.load()
-		case n < 86:
+		case n < 81:
 			a.lookup()
-		case n < 90:
+		case n < 85:
 			a.pin()
-		case n < 95:
+		case n < 89:
 			a.unpin()
+		case n < 95:
+			a.touch()
 		case n < 96:
 			a.list()
 		case n < 97:
@@ -249,6 +251,41 @@ func removeOutcome(s store.Status) outcome {
 	default:
 		return unknown
 	}
+}
+
+// touch gives keys a new time to live.
+func (a *actor) touch() {
+	batch := a.pick()
+	ns, keys := a.keys(batch)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if a.rng.IntN(14) == 0 {
+		go cancel()
+	}
+	ttl := time.Duration(1+a.rng.IntN(4000)) * time.Millisecond
+	events := a.model.begin(evTouch, batch, nil, ttl.Milliseconds())
+	r, err := a.node.store.Touch(ctx, ns, keys, ttl)
+	answers := make([]answer, len(batch))
+	for i := range answers {
+		answers[i] = answer{unknown, fmt.Sprint(err)}
+		if err == nil {
+			a.tally("touch", r.Results[i].Status.String())
+			answers[i] = answer{touchOutcome(r.Results[i]), r.Results[i].Status.String()}
+		}
+	}
+	a.model.end(batch, events, answers, ttl.Milliseconds())
+}
+
+func touchOutcome(r store.KeyResult) outcome {
+	switch {
+	case r.Status == store.OK:
+		return done
+	case r.Status == store.Missing, r.Status == store.Expired:
+		return held
+	case r.Status == store.Unavailable, errors.Is(r.Err, store.ErrOutcomeUnknown):
+		return unknown
+	}
+	return refused
 }
 
 func (a *actor) load() {

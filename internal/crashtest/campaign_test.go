@@ -52,7 +52,7 @@ func TestCampaign(t *testing.T) {
 		// A campaign that never meets a situation proves nothing about it.
 		for _, answer := range []string{
 			"store ok", "store exists", "store pinned", "store no_space", "store duplicate", "store deadline",
-			"remove ok", "remove missing", "remove pinned", "remove duplicate", "load ok", "load missing",
+			"remove ok", "remove missing", "remove pinned", "remove duplicate", "load ok", "load missing", "touch ok", "touch missing",
 		} {
 			if report.Answers[answer] == 0 && report.Points >= 500 {
 				t.Errorf("the workload never saw %q: %v", answer, report.Answers)

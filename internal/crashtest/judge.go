@@ -114,8 +114,8 @@ func (j *judge) hit(v int) *finding {
 	if s.outcome == refused || s.outcome == held {
 		return findingf(kindPhantom, "key %q: version %d was refused and is there; %s", j.key.name, v, j.describe())
 	}
-	if s.expireTo > 0 && s.expireTo < j.since && (j.crashed || !j.key.pinned) {
-		return findingf(kindResurrected, "key %q: version %d expired at %d and is served at %d; %s", j.key.name, v, s.expireTo, j.now, j.describe())
+	if (j.crashed || !j.key.pinned) && !j.mayLive(s) {
+		return findingf(kindResurrected, "key %q: version %d has expired and is served at %d; %s", j.key.name, v, j.now, j.describe())
 	}
 	for i := range j.key.events {
 		x := &j.key.events[i]
@@ -132,6 +132,16 @@ func (j *judge) hit(v int) *finding {
 	return nil
 }
 
+// mayLive reports whether what s stored may not have expired.
+func (j *judge) mayLive(s *event) bool {
+	for _, e := range expiries(j.key.events, s, j.counts) {
+		if e.expireTo == 0 || e.expireTo >= j.since {
+			return true
+		}
+	}
+	return false
+}
+
 // some judges a hit whose bytes nobody saw: one version must be possible.
 func (j *judge) some() *finding {
 	for v := range j.key.versions {
@@ -146,11 +156,11 @@ func (j *judge) some() *finding {
 func (j *judge) absent() *finding {
 	for i := range j.key.events {
 		p := &j.key.events[i]
-		if p.kind != evStore || !j.counts(p) || p.outcome != done && p.outcome != held {
+		if p.kind == evRemove || !j.counts(p) || p.outcome != done && p.outcome != held {
 			continue
 		}
 		if !j.mayHaveEnded(p) {
-			return findingf(kindLost, "key %q: absent, though version %d was acknowledged (%s); %s", j.key.name, p.version, p.outcome, j.describe())
+			return findingf(kindLost, "key %q: absent, though a %v of version %d was acknowledged (%s); %s", j.key.name, p.kind, p.version, p.outcome, j.describe())
 		}
 	}
 	return nil
@@ -171,7 +181,7 @@ func (j *judge) mayHaveEnded(p *event) bool {
 		if hides && (n.end == 0 || n.end >= p.begin) {
 			return true
 		}
-		expires := n.kind == evStore && n.expireFrom > 0 && n.expireFrom <= j.now && n.outcome != refused && n.outcome != held
+		expires := n.kind != evRemove && n.expireFrom > 0 && n.expireFrom <= j.now && n.outcome != refused && n.outcome != held
 		if expires && (n == p || p.outcome == held || n.end == 0 || n.end >= p.begin) {
 			return true
 		}
@@ -183,11 +193,7 @@ func (j *judge) mayHaveEnded(p *event) bool {
 func (j *judge) describe() string {
 	text := fmt.Sprintf("seen in ticks %d to %d at %d; events", j.begin, j.end, j.now)
 	for _, e := range j.key.events {
-		name := "store"
-		if e.kind == evRemove {
-			name = "remove"
-		}
-		text += fmt.Sprintf(" [%s v%d %s %s %d-%d", name, e.version, e.outcome, e.answer, e.begin, e.end)
+		text += fmt.Sprintf(" [%v v%d %s %s %d-%d", e.kind, e.version, e.outcome, e.answer, e.begin, e.end)
 		if e.expireTo > 0 {
 			text += fmt.Sprintf(" expires %d-%d", e.expireFrom, e.expireTo)
 		}
@@ -195,6 +201,9 @@ func (j *judge) describe() string {
 	}
 	return text
 }
+
+// String names what an event did in reports.
+func (k eventKind) String() string { return [...]string{"store", "remove", "touch"}[k] }
 
 // String names an outcome in reports.
 func (o outcome) String() string {

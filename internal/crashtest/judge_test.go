@@ -14,6 +14,9 @@ func TestJudge(t *testing.T) {
 		return event{kind: evStore, outcome: done, version: v, begin: begin, end: end}
 	}
 	removed := func(begin, end uint64) event { return event{kind: evRemove, outcome: done, begin: begin, end: end} }
+	touched := func(begin, end uint64, expires int64) event {
+		return event{kind: evTouch, outcome: done, begin: begin, end: end, expireFrom: expires, expireTo: expires}
+	}
 	with := func(e event, o outcome) event {
 		e.outcome = o
 		if o == pending {
@@ -64,6 +67,22 @@ func TestJudge(t *testing.T) {
 		{name: "expired and gone", events: []event{expiring(stored(0, 1, 2), 5, 6)}, see: gone},
 		{name: "expired and there", events: []event{expiring(stored(0, 1, 2), 5, 6)}, see: hit(0), want: kindResurrected},
 		{name: "not expired and gone", events: []event{expiring(stored(0, 1, 2), 11, 12)}, see: gone, want: kindLost},
+		{name: "touched to live longer and there", events: []event{expiring(stored(0, 1, 2), 5, 6), touched(3, 4, 12)}, see: hit(0)},
+		{name: "touched to live longer and gone", events: []event{expiring(stored(0, 1, 2), 5, 6), touched(3, 4, 12)}, see: gone, want: kindLost},
+		{name: "touched to end and there", events: []event{stored(0, 1, 2), touched(3, 4, 5)}, see: hit(0), want: kindResurrected},
+		{name: "touched to end and gone", events: []event{stored(0, 1, 2), touched(3, 4, 5)}, see: gone},
+		{name: "touched twice, the first is over", events: []event{stored(0, 1, 2), touched(3, 4, 5), touched(5, 6, 12)}, see: hit(0)},
+		{name: "touched twice, the last ended it", events: []event{stored(0, 1, 2), touched(3, 4, 12), touched(5, 6, 5)}, see: hit(0), want: kindResurrected},
+		{name: "touches beside each other", events: []event{stored(0, 1, 2), touched(3, 6, 12), touched(4, 5, 5)}, see: hit(0)},
+		{name: "touches beside each other, gone", events: []event{stored(0, 1, 2), touched(3, 6, 12), touched(4, 5, 5)}, see: gone},
+		{name: "touch in flight, longer", events: []event{expiring(stored(0, 1, 2), 5, 6), with(touched(3, 0, 12), pending)}, see: hit(0)},
+		{name: "touch in flight, not longer", events: []event{expiring(stored(0, 1, 2), 5, 6), with(touched(3, 0, 12), pending)}, see: gone},
+		{name: "touch refused", events: []event{expiring(stored(0, 1, 2), 5, 6), with(touched(3, 4, 12), refused)}, see: hit(0), want: kindResurrected},
+		{name: "touched before it was stored", events: []event{touched(1, 2, 5), stored(0, 3, 4)}, see: hit(0)},
+		{name: "a touch of the last version does not end this one", events: []event{touched(1, 2, 5), stored(0, 3, 4)}, see: gone, want: kindLost},
+		{name: "touched and removed", events: []event{stored(0, 1, 2), touched(3, 4, 12), removed(5, 6)}, see: hit(0), want: kindResurrected},
+		{name: "relaxed, a touch that is not sealed", events: []event{sealed(expiring(stored(0, 1, 2), 5, 6)), touched(3, 4, 12)}, see: gone, relaxed: true},
+		{name: "relaxed, a sealed touch", events: []event{sealed(expiring(stored(0, 1, 2), 5, 6)), sealed(touched(3, 4, 12))}, see: gone, relaxed: true, want: kindLost},
 		{name: "forgotten and there", see: hit(0), want: kindResurrected},
 		{name: "no version's bytes", events: []event{stored(0, 1, 2)}, see: hit(-1), want: kindWrong},
 		{name: "corrupt", events: []event{stored(0, 1, 2)}, see: observation{status: foundCorrupt}, want: kindWrong},
@@ -149,6 +168,34 @@ func TestPruneKeepsWhatExistsRestsOn(t *testing.T) {
 	j := judge{key: s.keys[0], begin: math.MaxUint64, end: math.MaxUint64, since: m.clock(), now: m.clock(), crashed: true}
 	if f := j.observe(observation{status: foundNothing}); f != nil {
 		t.Errorf("absent after it expired: %s", f.text)
+	}
+}
+
+// A touch that finds nothing asserts that there is nothing, and one that finds a
+// key puts nothing of it out of reach.
+func TestTouchInTheModel(t *testing.T) {
+	m := newModel([]keyName{{"default", "k"}}, false, 100)
+	do := func(kind eventKind, o outcome, ttl int64) {
+		m.end([]int{0}, m.begin(kind, []int{0}, []int64{1}, ttl), []answer{{outcome: o}}, ttl)
+	}
+	do(evStore, done, 10)
+	for range 20 {
+		do(evTouch, done, 30)
+	}
+	if got := m.freeze(func() {}).keys[0].events; got[0].kind != evStore {
+		t.Errorf("the store that the touches rest on is forgotten: %+v", got)
+	}
+	if from, to := m.keys[0].expiryOf(0, func(*event) bool { return true }); from != 130 || to != 130 {
+		t.Errorf("expires from %d to %d, want 130", from, to)
+	}
+	if from, to := m.keys[0].expiryOf(0, func(*event) bool { return false }); from != 110 || to != 130 {
+		t.Errorf("expires from %d to %d if any touch may be lost, want 110 to 130", from, to)
+	}
+	do(evTouch, held, 30)
+	s := m.freeze(func() {})
+	j := judge{key: s.keys[0], begin: math.MaxUint64, end: math.MaxUint64, since: 100, now: 100, crashed: true}
+	if f := j.observe(observation{status: foundHit}); f == nil || f.kind != kindResurrected {
+		t.Errorf("there after a touch said that it is missing: %+v", f)
 	}
 }
 

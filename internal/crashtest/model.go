@@ -19,6 +19,7 @@ type eventKind uint8
 const (
 	evStore  eventKind = iota // put a version in place
 	evRemove                  // took whatever was there away
+	evTouch                   // gave whatever was there a new expiry
 )
 
 // outcome is what the store answered.
@@ -45,7 +46,8 @@ type event struct {
 	outcome    outcome
 	version    int
 	begin, end uint64
-	// expiry of the version in Unix milliseconds lies between these; 0: never
+	// expiry of the version stored or touched, in Unix milliseconds, lies between
+	// these; 0: never
 	expireFrom, expireTo int64
 	// sealed: survives any crash, in relaxed mode too
 	sealed bool
@@ -122,9 +124,9 @@ func (m *model) begin(kind eventKind, keys []int, lengths []int64, ttl int64) []
 		if kind == evStore {
 			e.version = len(h.versions)
 			h.versions = append(h.versions, version{lengths[i], payloadSeed(h.name, e.version)})
-			if ttl > 0 {
-				e.expireFrom, e.expireTo = m.now+ttl, 1<<62
-			}
+		}
+		if ttl > 0 {
+			e.expireFrom, e.expireTo = m.now+ttl, 1<<62
 		}
 		h.watchers++
 		h.events = append(h.events, e)
@@ -142,6 +144,9 @@ func (m *model) end(keys []int, events []*event, answers []answer, ttl int64) {
 		e.end, e.outcome, e.answer = m.tick, answers[i].outcome, answers[i].word
 		if e.expireTo > 0 && e.outcome != unknown {
 			e.expireTo = m.now + ttl
+		}
+		if e.kind == evTouch && e.outcome == held { // it found nothing: as a remove that finds nothing
+			e.kind, e.expireFrom, e.expireTo = evRemove, 0, 0
 		}
 		h := m.keys[keys[i]]
 		h.watchers--
@@ -198,7 +203,7 @@ func (h *history) prune() {
 	}
 	var last *event
 	for _, e := range h.events {
-		settles := e.outcome == done || e.outcome == held && e.kind == evRemove
+		settles := e.outcome == done && e.kind != evTouch || e.outcome == held && e.kind == evRemove
 		if settles && (last == nil || e.begin > last.begin) {
 			last = e
 		}
@@ -379,19 +384,59 @@ func (m *model) collapse(found []observation) {
 		e := &event{outcome: held, kind: evRemove, begin: m.tick, end: m.tick, sealed: true}
 		if v := found[i].version; found[i].status == foundHit && v >= 0 {
 			e.kind, e.outcome, e.version = evStore, done, v
-			e.expireFrom, e.expireTo = h.expiryOf(v)
+			e.expireFrom, e.expireTo = h.expiryOf(v, func(e *event) bool { return !m.relaxed || e.sealed })
 		}
 		h.events = []*event{e}
 	}
 	m.tick++
 }
 
-// expiryOf returns the bounds of a version's expiry.
-func (h *history) expiryOf(version int) (from, to int64) {
-	for _, e := range h.events {
-		if e.kind == evStore && e.version == version {
-			return e.expireFrom, e.expireTo
+// expiryOf returns the bounds of a version's expiry after a crash. Counts tells
+// whether an answered event is certainly in force.
+func (h *history) expiryOf(version int, counts func(*event) bool) (from, to int64) {
+	events := h.copy().events
+	for i := range events {
+		if events[i].kind != evStore || events[i].version != version {
+			continue
+		}
+		never := false
+		for _, e := range expiries(events, &events[i], counts) {
+			if e.expireFrom == 0 {
+				never = true
+				continue
+			}
+			if from == 0 || e.expireFrom < from {
+				from = e.expireFrom
+			}
+			to = max(to, e.expireTo)
+		}
+		if never && from > 0 {
+			to = 1 << 62
 		}
 	}
-	return 0, 0
+	return from, to
+}
+
+// expiries returns the events of which one has set the expiry of what s stored,
+// if that is there: s itself, and the touches that may have met it. Those before
+// a later touch that certainly did are out.
+func expiries(events []event, s *event, counts func(*event) bool) []*event {
+	var all, out []*event
+	for i := range events {
+		e := &events[i]
+		touched := e.kind == evTouch && e.outcome != refused && (e.end == 0 || e.end >= s.begin)
+		if e == s || touched {
+			all = append(all, e)
+		}
+	}
+	for _, e := range all {
+		over := false
+		for _, t := range all {
+			over = over || t.kind == evTouch && t.outcome == done && counts(t) && e.end != 0 && e.end < t.begin
+		}
+		if !over {
+			out = append(out, e)
+		}
+	}
+	return out
 }
