@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/rawblockd/rawblockd/api"
 	"github.com/rawblockd/rawblockd/internal/contract"
 )
@@ -67,5 +69,33 @@ func TestOpenAPI(t *testing.T) {
 			t.Errorf("%s: got %d with %d bytes, want 304", name, again.code, len(again.body))
 		}
 		do(t, c, "GET", "/openapi.json", nil, "If-None-Match", `"other"`).ok(t)
+	}
+}
+
+// The routes of every listener are those of the contract, no more and no less.
+func TestContractRoutes(t *testing.T) {
+	doc, err := contract.Load()
+	must(t, err)
+	want := map[string]map[string]bool{}
+	for _, op := range doc.Operations() {
+		for _, l := range op.Listeners {
+			if want[l] == nil {
+				want[l] = map[string]bool{}
+			}
+			want[l][op.Method+" "+op.Path] = true
+		}
+	}
+	s := New(Options{})
+	got := map[string]map[string]bool{}
+	for l, routes := range map[string]*router{"unix": s.dataRoutes(Unix), "http": s.dataRoutes(TCP), "admin": s.adminRoutes(), "lease": s.leaseRoutes()} {
+		got[l] = map[string]bool{}
+		for _, rt := range routes.routes {
+			for method := range rt.methods {
+				got[l][method+" "+rt.pattern] = true
+			}
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("routes of the contract (-) and of the server (+):\n%s", diff)
 	}
 }

@@ -22,7 +22,7 @@ var faults = sync.OnceValue(func() string {
 	if os.Geteuid() != 0 {
 		return "not root"
 	}
-	for _, program := range []string{"mount", "umount", "mkfs.ext4", "fsfreeze"} {
+	for _, program := range []string{"mount", "umount", "mkfs.ext4", "fsfreeze", "fallocate", "dd"} {
 		if _, err := exec.LookPath(program); err != nil {
 			return err.Error()
 		}

@@ -332,7 +332,12 @@ const shown = 16 << 10
 
 // finishOne waits for a request and judges it.
 func (s *script) finishOne(ts *testscript.TestScript, p *pending) {
-	<-p.done
+	select {
+	case <-p.done:
+	case <-time.After(patience):
+		p.drop()
+		s.fail(ts, "%s %s: no end of the answer", p.r.method, p.r.target)
+	}
 	p.cancel()
 	if p.err != nil {
 		s.fail(ts, "%s %s: %v", p.r.method, p.r.target, p.err)

@@ -47,9 +47,7 @@ func TestContract(t *testing.T) {
 			},
 		})
 	})
-	if coverageAsked {
-		t.Run("coverage", shared.judge)
-	}
+	t.Run("coverage", shared.judge)
 }
 
 // build makes the daemon, unless one is given.
