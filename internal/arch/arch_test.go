@@ -297,7 +297,8 @@ func TestHabits(t *testing.T) {
 }
 
 // usesSynctest says whether time.Sleep in s may be fake time: it imports synctest,
-// or calls the function in which the tests of package server run in it.
+// or calls the function in which tests of its package run in it.
 func usesSynctest(s source) bool {
-	return slices.Contains(s.imports(), "testing/synctest") || s.dir == "server" && bytes.Contains(s.text, []byte("\tpaced(t, "))
+	in := map[string]string{"server": "paced", "store": "inBubble"}[s.dir]
+	return slices.Contains(s.imports(), "testing/synctest") || in != "" && bytes.Contains(s.text, []byte("\t"+in+"(t, "))
 }
