@@ -8,8 +8,8 @@ import (
 )
 
 // hold is what a request has of what is scarce, and a watch on its client: one that
-// moves nothing for Pace.Pressed while others wait for that is cut off. While nobody
-// waits the pace of pieces is all that counts.
+// moves nothing for Pace.Pressed while others wait for that is cut off, and sooner
+// the more of them wait. While nobody waits the pace of pieces is all that counts.
 //
 // So a few clients that have stopped, holding memory or places, cost the others
 // seconds and not the time that a slow client is allowed.
@@ -51,7 +51,7 @@ func (h *hold) take(what scarce) {
 	defer h.mu.Unlock()
 	h.has |= what
 	if h.timer == nil && h.x.pace.Pressed > 0 {
-		h.timer = time.AfterFunc(h.x.pace.Pressed, h.watch)
+		h.timer = time.AfterFunc(h.x.pace.Pressed/leastPatience, h.watch)
 	}
 }
 
@@ -125,19 +125,20 @@ func (h *hold) watch() {
 	if h.over || h.cut != atWork {
 		return
 	}
-	again := h.x.pace.Pressed
-	if h.turn != atWork {
-		again = h.limit - time.Since(h.since)
-	}
-	if again <= 0 {
-		if h.s.wanted(h.has) {
+	least := h.x.pace.Pressed / leastPatience
+	if h.turn != atWork && time.Since(h.since) >= least {
+		divisor, wanted := h.s.patience(h.has)
+		if limit := max(h.limit/time.Duration(divisor), least); wanted && time.Since(h.since) >= limit {
 			h.cutLocked()
 			return
 		}
-		again = h.x.pace.Pressed / 4
 	}
-	h.timer.Reset(again)
+	h.timer.Reset(least)
 }
+
+// leastPatience is the part of Pace.Pressed, one over it, that a client has at
+// least, however many wait.
+const leastPatience = 12
 
 // cutLocked makes the client's read or write fail, and all that follow.
 // +checklocks:h.mu

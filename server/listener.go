@@ -25,11 +25,14 @@ import (
 // all others, so that a client has one kind of refusal to understand.
 
 // Listener wraps l. Serve the wrapped one with HTTPServer's servers.
-func (s *Server) Listener(l net.Listener) net.Listener { return &listener{l, s.o.Instance, s.o.Log} }
+func (s *Server) Listener(l net.Listener) net.Listener {
+	return &listener{l, s.o.Instance, s.o.Pace.Grace, s.o.Log}
+}
 
 type listener struct {
 	net.Listener
 	instance string
+	grace    time.Duration // for a refusal to be taken
 	log      *slog.Logger
 }
 
@@ -39,7 +42,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &conn{Conn: c, instance: l.instance, log: l.log}, nil
+	return &conn{Conn: c, instance: l.instance, grace: l.grace, log: l.log}, nil
 }
 
 // conn watches for net/http's own refusals, but only between requests: what a
@@ -47,6 +50,7 @@ func (l *listener) Accept() (net.Conn, error) {
 type conn struct {
 	net.Conn
 	instance string
+	grace    time.Duration // for a refusal to be taken
 	log      *slog.Logger
 	serving  atomic.Bool
 	head     []byte // of the request being read, its first headKept bytes; header phase only
@@ -112,6 +116,8 @@ func (c *conn) Write(p []byte) (int, error) {
 	if c.serving.Load() {
 		return c.send(p)
 	}
+	// net/http sets no deadline for what it says by itself.
+	_ = c.SetWriteDeadline(time.Now().Add(c.grace))
 	own, ok := c.translate(p)
 	if !ok {
 		return c.Conn.Write(p)

@@ -22,14 +22,11 @@ import (
 
 	"github.com/rawblockd/rawblockd/api"
 	"github.com/rawblockd/rawblockd/internal/simdev"
-	"github.com/rawblockd/rawblockd/internal/testdev"
 	"github.com/rawblockd/rawblockd/ioengine"
 	"github.com/rawblockd/rawblockd/meta"
 	"github.com/rawblockd/rawblockd/slab"
 	"github.com/rawblockd/rawblockd/store"
 )
-
-func TestMain(m *testing.M) { testdev.Main(m) }
 
 // rig is a server over a real store on a simulated device. Its end checks that
 // no slot, pin or buffer was left behind.

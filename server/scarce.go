@@ -92,20 +92,18 @@ func (s *Server) overloaded(what scarce, why string, args ...any) error {
 	return p
 }
 
-// wanted tells whether others were refused, or wait, for any of what a request has.
-func (s *Server) wanted(has scarce) bool {
+// patience is how much of its time a client has left that stands still with what
+// others want: none if nobody was refused, or waits, for any of it. Of those who wait
+// for memory each may be one that stands still too, so the more there are the less
+// time each has; else many of them would hold up who comes behind for minutes.
+func (s *Server) patience(has scarce) (divisor int64, wanted bool) {
 	d := s.o.Pace.Pressed
-	switch {
-	case has&place != 0 && s.places.wanted(d):
-	case has&text != 0 && s.texts.wanted(d):
-	case has&memory != 0 && s.memoryWanted():
-	default:
-		return false
+	if has&memory != 0 {
+		if st := s.store.Load(); st != nil {
+			if n := st.MemoryWanted(); n > 0 {
+				return 1 + int64(n)/4, true
+			}
+		}
 	}
-	return true
-}
-
-func (s *Server) memoryWanted() bool {
-	st := s.store.Load()
-	return st != nil && st.MemoryWanted()
+	return 1, has&place != 0 && s.places.wanted(d) || has&text != 0 && s.texts.wanted(d)
 }

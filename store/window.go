@@ -122,5 +122,5 @@ func (s *Store) buffer(ctx context.Context, n int64, still time.Duration) (*ioen
 // Whoever paces a buffer's bytes calls it as they come and go.
 func (s *Store) Stir() { s.o.Buffers.Stir() }
 
-// MemoryWanted tells whether anybody waits for memory of the stream budget.
-func (s *Store) MemoryWanted() bool { return s.o.Buffers.Waiting() > 0 }
+// MemoryWanted tells how many wait for memory of the stream budget.
+func (s *Store) MemoryWanted() int { return s.o.Buffers.Waiting() }
