@@ -135,6 +135,9 @@ func TestPulledDriveLosesNoEntries(t *testing.T) {
 		if got := r.load(1, keys...); !cmp.Equal(got, r.want(keys, 0, Unavailable, OK)) {
 			t.Errorf("loads: %v", got)
 		}
+		if got := r.metric(r.s.metrics.misses[ReasonUnavailable]).GetCounter().GetValue(); got != 20 {
+			t.Errorf("%v misses were counted, want 20", got)
+		}
 		if st := r.slabStatus("s0"); st.Health != HealthOffline || st.Counts.Used != 20 || st.Counts.Quarantined != 0 {
 			t.Errorf("status: %+v", st)
 		}

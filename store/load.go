@@ -359,8 +359,7 @@ func (s *Store) judge(it *loadItem, err error, by string) Status {
 	}
 	v.failed(ioengine.Read, err)
 	if ok, _ := v.serves(); !ok {
-		s.missed(by, ReasonUnavailable)
-		return Unavailable // the entry is there when the slab is back
+		return Unavailable // the entry is there when the slab is back; Next counts the miss
 	}
 	s.missed(by, ReasonCorrupt)
 	if accuses(err) {

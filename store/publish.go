@@ -4,6 +4,7 @@ package store
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -214,6 +215,8 @@ func (st *Storing) failLocked(it *storeItem, g *group, back, suspect slotLists) 
 	switch {
 	case errors.Is(it.writeErr, ErrNoMemory):
 		it.end(Busy, it.writeErr)
+	case errors.Is(it.writeErr, context.Canceled), errors.Is(it.writeErr, context.DeadlineExceeded):
+		it.end(Deadline, it.writeErr)
 	case errors.Is(it.writeErr, slab.ErrReadOnly):
 		it.end(Unavailable, it.writeErr)
 	case !errors.As(it.writeErr, &ioErr):
