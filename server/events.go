@@ -61,11 +61,7 @@ func (s *Server) events(x *exchange, r *http.Request) error {
 	x.Header().Set("Content-Type", api.MediaNDJSON)
 	x.WriteHeader(http.StatusOK)
 	w := eventWriter{x: x, feed: feed, follow: follow}
-	if err := w.run(ctx); err != nil {
-		return err
-	}
-	x.writeWithin(0) // the end of the body comes long after the last line, perhaps
-	return nil
+	return w.run(ctx)
 }
 
 // eventWriter writes a feed as lines.
@@ -80,9 +76,10 @@ type eventWriter struct {
 // run returns nil where the stream has come to its end.
 func (w *eventWriter) run(ctx context.Context) error {
 	w.due = time.Now().Add(idleEvery)
-	for ctx.Err() == nil { // the feed goes on as long as it has something
+	for {
 		ev, err := w.next(ctx)
 		switch {
+		// Asked first: the feed goes on as long as it has something.
 		case ctx.Err() != nil, errors.Is(err, io.EOF), errors.Is(err, store.ErrClosed):
 			return w.flush()
 		case errors.Is(err, context.DeadlineExceeded):
@@ -97,7 +94,6 @@ func (w *eventWriter) run(ctx context.Context) error {
 			return w.flush()
 		}
 	}
-	return w.flush()
 }
 
 // next returns the next event; if it has to wait for one, it sends what there is

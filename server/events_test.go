@@ -11,6 +11,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -229,11 +230,39 @@ func TestEventsOfTenants(t *testing.T) {
 	})
 }
 
+// The same while the feed is never at its end, as in a long snapshot.
+func TestEventsHideAndSayIdle(t *testing.T) {
+	r := newRig(t)
+	rec := httptest.NewRecorder()
+	x := r.srv.newExchange(rec, httptest.NewRequest("GET", "/v1/events", nil))
+	x.access = access{namespaces: map[string]bool{"default": true}}
+	feed, err := r.store.Events(t.Context(), "", 0)
+	must(t, err)
+	defer feed.Close()
+	w := eventWriter{x: x, feed: feed, due: time.Now().Add(time.Hour)}
+	hidden := store.Event{Kind: store.EventSnapshot, Namespace: "other", Key: "secret", At: 1}
+	must(t, w.tell(hidden))
+	must(t, w.flush())
+	if got := rec.Body.String(); got != "" {
+		t.Errorf("got %q, want nothing", got)
+	}
+	w.due = time.Now()
+	must(t, w.tell(hidden))
+	if got := rec.Body.String(); !strings.HasPrefix(got, `{"seq":0,"event":"idle","at":"`) || strings.Count(got, "\n") != 1 {
+		t.Errorf("got %q, want a line that says idle", got)
+	}
+	if !w.due.After(time.Now()) {
+		t.Error("the next idle line is due at once")
+	}
+}
+
 // A stop ends streams at once and properly: idle ones long after their last
 // write, and those whose client takes nothing.
 func TestEventsEndWithTheDaemon(t *testing.T) {
+	log := &logLines{}
 	paced(t, time.Hour, func(r *rig, dial func() net.Conn) {
 		c := dialing(t, dial)
+		r.srv.SetSlow(time.Second)
 		idle := openEvents(t, c, "")
 		idle.want("0 synced")
 		time.Sleep(14 * time.Second) // a write has 10, so its deadline has passed
@@ -254,7 +283,10 @@ func TestEventsEndWithTheDaemon(t *testing.T) {
 		if took := time.Since(began); took > 2*streamEnd { // Shutdown looks every half second
 			t.Errorf("the stop took %v, want little more than %v", took, streamEnd)
 		}
-	})
+		if got := log.String(); strings.Contains(got, "slow request") {
+			t.Errorf("a stream is no slow request: %s", got)
+		}
+	}, log.take)
 }
 
 // A client that takes nothing is cut off like any other, and holds nothing up
