@@ -96,7 +96,7 @@ func (s *Store) spareLocked(sp *space, gen uint64) {
 func (s *Store) clearChunk(c *clearing, from, to int, r *ClearResult) {
 	slots := s.newSlotLists(0)
 	now := s.nowMS()
-	g := group{at: now, sync: true}
+	g := group{at: now, sync: true, left: s.spare()}
 	h := s.lock(lockClear)
 	defer s.unlock(h)
 	for i := from; i < to; i++ {
@@ -117,8 +117,10 @@ func (s *Store) clearChunk(c *clearing, from, to int, r *ClearResult) {
 			s.dropLocked(&g, slots, e, "", ReasonCleared)
 		}
 	}
-	if len(g.deletes) > 0 {
-		s.move(slots, slab.Used, slab.Deleting)
-		s.commits.enqueue(g)
+	if len(g.deletes) == 0 {
+		s.unused(g.left)
+		return
 	}
+	s.move(slots, slab.Used, slab.Deleting)
+	s.commits.enqueue(g)
 }

@@ -3,8 +3,8 @@
 // Package store is the whole: keys in namespaces over one or more slabs, with
 // the metadata store behind them. Its operations take batches.
 //
-// A Store answers Lookup, Pin, Unpin, Touch and Remove; a Loading is a batch of loads
-// and a Storing a batch of stores under way. The index (key to head slot, in
+// A Store answers Lookup, Pin, Unpin, Touch and Remove; a Loading is a batch of
+// loads and a Storing a batch of stores under way. The index (key to head slot, in
 // RAM) is derived from the rows at Open and never persisted.
 //
 // # Write order
@@ -63,7 +63,7 @@
 //
 // # Lock ordering
 //
-// The pin lock is taken once per batch and never held over I/O, a Pebble call, a
+// The pin lock is taken once per batch (by Touch twice) and never held over I/O, a Pebble call, a
 // blocking channel operation or a payload-sized allocation.
 //
 //	Store.gate

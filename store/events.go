@@ -49,8 +49,8 @@ type Event struct {
 }
 
 const (
-	// eventRing is how many events are kept for readers that are behind. At 96
-	// bytes each, that is 6 MiB and the keys, while somebody listens.
+	// eventRing is how many events are kept for readers that are behind. At 72
+	// bytes each, that is 4.5 MiB and the keys, while somebody listens.
 	eventRing = 65_536
 	// eventLinger is how long events are kept after the last reader has left, so
 	// that one that lost its connection can go on where it was.

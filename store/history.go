@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// historySize is how many keys that left are remembered. At 32 bytes each, and as
-// much for the map, that is about 4 MiB, taken as keys leave.
+// historySize is how many keys that left are remembered. At 40 bytes each, and as
+// much for the map, that is about 5 MiB, taken as keys leave.
 const historySize = 65_536
 
 // history remembers why the last keys left the index. It is of this process:

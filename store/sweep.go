@@ -90,10 +90,11 @@ func (s *Store) sweepLeases() {
 // there are none left anywhere.
 func (s *Store) sweepEntries(from, to int, nowMS int64) bool {
 	slots := s.newSlotLists(0)
-	g := group{at: nowMS, sync: true}
+	g := group{at: nowMS, sync: true, left: s.spare()}
 	h := s.lock(lockSweep)
 	defer s.unlock(h)
 	if s.x.ttls == 0 {
+		s.unused(g.left)
 		return false
 	}
 	for i := from; i < to; i++ {
@@ -102,6 +103,7 @@ func (s *Store) sweepEntries(from, to int, nowMS int64) bool {
 		}
 	}
 	if len(g.deletes) == 0 {
+		s.unused(g.left)
 		return true
 	}
 	s.move(slots, slab.Used, slab.Deleting)
@@ -109,3 +111,15 @@ func (s *Store) sweepEntries(from, to int, nowMS int64) bool {
 	s.metrics.expirations.Add(float64(len(g.deletes)))
 	return true
 }
+
+// spare returns room for the departures of a chunk: they must not be made room
+// for under the pin lock, and mostly there are none.
+func (s *Store) spare() []departure {
+	if p, ok := s.spares.Get().(*[]departure); ok {
+		return *p
+	}
+	return make([]departure, 0, min(sweepChunk, len(s.x.gen)))
+}
+
+// unused gives back what spare gave, if there were none.
+func (s *Store) unused(room []departure) { s.spares.Put(&room) }
