@@ -85,7 +85,7 @@ func ExplainPath(namespace, key string) string {
 func LeasePath(id string) string { return "/v1/leases/" + url.PathEscape(id) }
 
 // SlabPath returns the escaped path of a slab, of which there are only
-// SlabPath(name) + "/map", "/drain" and "/resume".
+// SlabPath(name) + "/map", "/drain", "/resume" and "/scrub".
 func SlabPath(name string) string { return "/v1/slabs/" + url.PathEscape(name) }
 
 // NamespacePath returns the escaped path that lists a namespace.

@@ -42,6 +42,7 @@ const (
 	CodeFingerprint      = "fingerprint_mismatch"
 	CodeNoSegment        = "no_segment"
 	CodeUnknownSlab      = "unknown_slab"
+	CodeScrubbing        = "scrubbing"
 )
 
 // Problem is RFC 9457's problem+json: a request that failed as a whole.
@@ -154,6 +155,8 @@ func title(code string) string {
 		return "the namespace has no staging segment"
 	case CodeUnknownSlab:
 		return "unknown slab"
+	case CodeScrubbing:
+		return "a scrub of the slab is under way"
 	}
 	return Status(code).Meaning()
 }

@@ -2,6 +2,8 @@
 
 package api
 
+import "time"
+
 // Info answers GET /v1/info.
 type Info struct {
 	API            string     `json:"api"`
@@ -83,6 +85,7 @@ type SlabStatus struct {
 	Durability  string       `json:"durability"`       // sync, relaxed
 	Slots       SlotCounts   `json:"slots"`
 	Engine      *EngineStats `json:"engine,omitempty"`
+	Scrub       *ScrubStatus `json:"scrub,omitempty"` // the last one since the start
 }
 
 // A slab's map has a byte a slot: one of these states, and SlotPinned where a
@@ -101,6 +104,17 @@ const (
 
 // MaxSlabMap is how many slots one answer of a slab's map holds at most.
 const MaxSlabMap = 1 << 20
+
+// ScrubStatus tells of a scrub: a pass over a slab's slots that reads every entry
+// and drops what is bad.
+type ScrubStatus struct {
+	Running bool      `json:"running"`
+	Done    uint32    `json:"done"` // slots that are behind it
+	Total   uint32    `json:"total"`
+	Bad     int       `json:"bad"`               // entries that were bad or could not be read, and are gone
+	EndedAt time.Time `json:"ended_at,omitzero"` // absent while it runs
+	Stopped string    `json:"stopped,omitempty"` // why it ended before its end
+}
 
 // SlotCounts are a slab's slots by state; the states add up to Total.
 type SlotCounts struct {

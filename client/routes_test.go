@@ -46,7 +46,8 @@ func TestRequests(t *testing.T) {
 		_, e16 := c.Drain(ctx, "fast0")
 		_, e17 := c.Resume(ctx, "fast0")
 		_, e18 := c.Requests(ctx)
-		if err := errors.Join(e1, e2, e3, e4, e5, e6, e7, e8, e9, e10, e11, e12, e13, e14, e15, e16, e17, e18); err != nil {
+		_, e19 := c.Scrub(ctx, "fast0")
+		if err := errors.Join(e1, e2, e3, e4, e5, e6, e7, e8, e9, e10, e11, e12, e13, e14, e15, e16, e17, e18, e19); err != nil {
 			t.Fatal(err)
 		}
 		want := []string{
@@ -68,6 +69,7 @@ func TestRequests(t *testing.T) {
 			`POST /v1/slabs/fast0/drain`,
 			`POST /v1/slabs/fast0/resume`,
 			`GET /v1/requests`,
+			`POST /v1/slabs/fast0/scrub`,
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)

@@ -33,6 +33,14 @@ func (c *Client) Resume(ctx context.Context, slab string) (api.SlabStatus, error
 	return out, c.call(ctx, http.MethodPost, api.SlabPath(slab)+"/resume", nil, nil, &out)
 }
 
+// Scrub starts a pass over a slab that reads every entry and drops what is bad,
+// beside its traffic; Slabs tells how far it is. While one is under way it is an
+// *Error with the code scrubbing.
+func (c *Client) Scrub(ctx context.Context, slab string) (api.SlabStatus, error) {
+	var out api.SlabStatus
+	return out, c.call(ctx, http.MethodPost, api.SlabPath(slab)+"/scrub", nil, nil, &out)
+}
+
 // SlabMap returns a byte for each of up to count slots of a slab, from slot from
 // on (api.SlotFree and so on), and how many slots the slab has. It may be fewer
 // than count: at most api.MaxSlabMap at once.

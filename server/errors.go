@@ -85,6 +85,10 @@ func (s *Server) asProblem(x *exchange, err error) *api.Problem {
 		return api.NewProblem(http.StatusNotFound, api.CodeUnknownLease, "lease", "%s: it has ended or never was", without(err, store.ErrNoLease))
 	case errors.Is(err, store.ErrSlab):
 		return api.NewProblem(http.StatusNotFound, api.CodeUnknownSlab, "slab", "%s", without(err, store.ErrSlab))
+	case errors.Is(err, store.ErrScrubbing):
+		return api.NewProblem(http.StatusConflict, api.CodeScrubbing, "slab", "%s; its progress is in the slab's status", without(err, store.ErrScrubbing))
+	case errors.Is(err, store.ErrNoScrub):
+		return api.StatusProblem(api.StatusUnavailable, err.Error())
 	case errors.As(err, &setting):
 		return invalid(settingField(setting.Field), "%s", setting.Why)
 	case errors.Is(err, store.ErrNotEmpty):

@@ -36,7 +36,7 @@ func (s *Server) info(x *exchange, r *http.Request) error {
 		API: api.Version, Version: s.o.Version, Instance: s.o.Instance,
 		Features: []string{
 			"clear", "compact_lookup", "drain", "events", "explain", "frames", "leases", "namespaces",
-			"overwrite", "pins", "prefix_lookup", "touch", "ttl",
+			"overwrite", "pins", "prefix_lookup", "scrub", "touch", "ttl",
 		},
 		Limits: api.InfoLimits{
 			BatchKeys: s.o.Limits.BatchKeys, KeyBytes: api.MaxKeyBytes, Payload: s.o.Limits.Payload,
@@ -118,7 +118,7 @@ func (s *Server) slabStatus(rep store.StatusReport) []api.SlabStatus {
 		c := v.Counts
 		out[i] = api.SlabStatus{
 			Name: v.Name, Device: v.Device, Incarnation: v.Incarnation, SlotSize: v.SlotSize, Mount: v.Mount,
-			Health: v.Health, Reason: v.Reason, Durability: "sync",
+			Health: v.Health, Reason: v.Reason, Durability: "sync", Scrub: scrubStatus(v.Scrub),
 			Slots: api.SlotCounts{
 				Free: c.Free, Reserved: c.Reserved, Used: c.Used, Deleting: c.Deleting,
 				Retired: c.Retired, Quarantined: c.Quarantined, Total: c.Total,

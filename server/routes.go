@@ -73,6 +73,7 @@ func (s *Server) reports(t *router) {
 	t.handle("/v1/slabs/{name}/map", methods{"GET": admins(s.slabMap)})
 	t.handle("/v1/slabs/{name}/drain", methods{"POST": admins(s.drain)})
 	t.handle("/v1/slabs/{name}/resume", methods{"POST": admins(s.resume)})
+	t.handle("/v1/slabs/{name}/scrub", methods{"POST": admins(s.scrub)})
 	t.handle("/v1/requests", methods{"GET": admins(s.inFlight)})
 }
 

@@ -66,6 +66,19 @@ func (s *Server) resume(x *exchange, r *http.Request) error {
 	return s.steer(x, r, "resume", (*store.Store).Resume)
 }
 
+// scrub starts a pass over a slab, which goes on when this is answered.
+func (s *Server) scrub(x *exchange, r *http.Request) error {
+	return s.steer(x, r, "scrub", (*store.Store).Scrub)
+}
+
+// scrubStatus puts a scrub into the words of the wire.
+func scrubStatus(p *store.ScrubProgress) *api.ScrubStatus {
+	if p == nil {
+		return nil
+	}
+	return &api.ScrubStatus{Running: p.Running, Done: p.Done, Total: p.Total, Bad: p.Bad, EndedAt: p.Ended, Stopped: p.Stopped}
+}
+
 // steer changes what a slab is used for, and answers how it is then.
 func (s *Server) steer(x *exchange, r *http.Request, what string, change func(*store.Store, context.Context, string) error) error {
 	if err := x.bodyless(r); err != nil {
