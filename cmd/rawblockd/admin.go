@@ -14,7 +14,7 @@ import (
 // on TCP does not answer it.
 func onAdmin(verb string) bool {
 	switch verb {
-	case "status", "top", "requests", "drain", "resume":
+	case "status", "top", "requests", "drain", "resume", "scrub":
 		return true
 	}
 	return false

@@ -87,7 +87,7 @@ func (c *cli) root() *cobra.Command {
 	}
 	for _, v := range []func() *cobra.Command{
 		c.statusVerb, c.topVerb, c.requestsVerb, c.putVerb, c.getVerb, c.rmVerb, c.lookupVerb, c.touchVerb, c.explainVerb, c.lsVerb,
-		c.pinVerb, c.unpinVerb, c.leasesVerb, c.namespaceVerb, c.clearVerb, c.eventsVerb, c.drainVerb, c.resumeVerb,
+		c.pinVerb, c.unpinVerb, c.leasesVerb, c.namespaceVerb, c.clearVerb, c.eventsVerb, c.drainVerb, c.resumeVerb, c.scrubVerb,
 	} {
 		v := v()
 		v.GroupID = "client"

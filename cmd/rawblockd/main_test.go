@@ -257,7 +257,7 @@ func TestHelpAndVersion(t *testing.T) {
 	help := ok(t, "--help")
 	for _, verb := range []string{
 		"init", "inspect", "serve", "demo", "doctor", "status", "get", "put", "rm", "lookup", "pin", "unpin", "ls", "leases", "version", "config",
-		"clear", "drain", "events", "explain", "namespace", "requests", "resume", "top", "touch",
+		"clear", "drain", "events", "explain", "namespace", "requests", "resume", "scrub", "top", "touch",
 	} {
 		if !strings.Contains(help, "\n  "+verb+" ") {
 			t.Errorf("help does not list %s", verb)

@@ -67,8 +67,22 @@ func (c *cli) progress(what string, total int64) (io.Writer, func()) {
 	if total < progressAbove || !isTerminal(c.stderr) {
 		return io.Discard, func() {}
 	}
-	bar := progressbar.NewOptions64(total,
-		progressbar.OptionSetWriter(c.stderr), progressbar.OptionSetDescription(what), progressbar.OptionShowBytes(true),
-		progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(), progressbar.OptionUseIECUnits(true))
+	bar := c.bar(what, total, progressbar.OptionShowBytes(true))
 	return bar, func() { _ = bar.Finish() } // a bar that cannot be drawn is no reason to fail
+}
+
+// steps returns what sets a bar of so many steps on a terminal, and a function
+// that ends it.
+func (c *cli) steps(what string, total int64) (func(done int64), func()) {
+	if total == 0 || !isTerminal(c.stderr) {
+		return func(int64) {}, func() {}
+	}
+	bar := c.bar(what, total, progressbar.OptionShowCount())
+	return func(done int64) { _ = bar.Set64(done) }, func() { _ = bar.Finish() } // as above
+}
+
+func (c *cli) bar(what string, total int64, more ...progressbar.Option) *progressbar.ProgressBar {
+	return progressbar.NewOptions64(total, append(more,
+		progressbar.OptionSetWriter(c.stderr), progressbar.OptionSetDescription(what),
+		progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(), progressbar.OptionUseIECUnits(true))...)
 }

@@ -35,7 +35,7 @@ var arguments = map[string][]string{
 	"status": nil, "top": nil, "requests": nil, "ls": nil, "leases": nil, "leases list": nil, "namespace list": nil, "events": nil,
 	"clear": {"--yes"}, "put": {"k"}, "get": {"k"}, "rm": {"k"}, "lookup": {"k"}, "touch": {"k"}, "explain": {"k"}, "pin": {"k"}, "unpin": {"id"},
 	"leases show": {"id"}, "leases renew": {"id"}, "leases release": {"id"}, "namespace show": {"n"}, "namespace set": {"n"},
-	"namespace delete": {"n"}, "drain": {"s"}, "resume": {"s"},
+	"namespace delete": {"n"}, "drain": {"s"}, "resume": {"s"}, "scrub": {"s"},
 }
 
 // TestEveryClientVerb: a wrong flag, a missing or a surplus argument and a wrong

@@ -42,6 +42,9 @@ func (c *cli) printStatus(st api.StatusReport) error {
 		if s.Reason != "" {
 			health += " (" + s.Reason + ")"
 		}
+		if p := s.Scrub; p != nil && p.Running {
+			health += fmt.Sprintf(", scrub at %d %%", 100*int64(p.Done)/max(int64(p.Total), 1))
+		}
 		if s.Engine != nil {
 			engine = s.Engine.Name
 			if !s.Engine.Direct {
