@@ -31,6 +31,7 @@
 // beyond which a request is refused with 429, and the stream budget, for which it
 // waits in order as long as bytes move in what others hold. A client that stands
 // still with any of these while others want it is cut off within seconds (hold.go).
+// Connections are kept within what descriptors leave room for (conns.go).
 //
 // # Concurrency
 //
@@ -41,7 +42,7 @@
 //
 // # Lock ordering
 //
-// about.mu, requestTable.mu and hold.mu are never held together. Under hold.mu the
+// about.mu, requestTable.mu, connTable.mu and hold.mu are never held together. Under hold.mu the
 // store may be asked whether memory is wanted, which takes the arena's lock.
 //
 // # Errors

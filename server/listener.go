@@ -4,6 +4,7 @@ package server
 
 import (
 	"bytes"
+	"container/list"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,11 +27,12 @@ import (
 
 // Listener wraps l. Serve the wrapped one with HTTPServer's servers.
 func (s *Server) Listener(l net.Listener) net.Listener {
-	return &listener{l, s.o.Instance, s.o.Pace.Grace, s.o.Log}
+	return &listener{l, &s.conns, s.o.Instance, s.o.Pace.Grace, s.o.Log}
 }
 
 type listener struct {
 	net.Listener
+	conns    *connTable
 	instance string
 	grace    time.Duration // for a refusal to be taken
 	log      *slog.Logger
@@ -38,17 +40,26 @@ type listener struct {
 
 // Accept implements net.Listener.
 func (l *listener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
+	for {
+		under, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		c := &conn{Conn: under, conns: l.conns, instance: l.instance, grace: l.grace, log: l.log}
+		if l.conns.admit(c) {
+			return c, nil
+		}
+		_ = undermost(under).Close()
 	}
-	return &conn{Conn: c, instance: l.instance, grace: l.grace, log: l.log}, nil
 }
 
 // conn watches for net/http's own refusals, but only between requests: what a
 // handler sends is payload and might look like anything.
 type conn struct {
 	net.Conn
+	conns    *connTable
+	place    *list.Element // among the idle; nil: there is a request. Guarded by conns.mu
+	gone     bool          // out of conns. Guarded by conns.mu
 	instance string
 	grace    time.Duration // for a refusal to be taken
 	log      *slog.Logger
@@ -76,11 +87,16 @@ func connContext(ctx context.Context, c net.Conn) context.Context {
 }
 
 // connState is http.Server's hook: an idle connection has sent its answer.
-func connState(c net.Conn, state http.ConnState) {
-	if c, ok := c.(*conn); ok && state == http.StateIdle {
+func connState(nc net.Conn, state http.ConnState) {
+	c, ok := nc.(*conn)
+	if !ok {
+		return
+	}
+	if state == http.StateIdle {
 		c.head, c.r, c.hold = nil, nil, nil // an idle connection costs little
 		c.serving.Store(false)
 	}
+	c.conns.note(c, state)
 }
 
 // beginServing notes that net/http accepted the request's header.
@@ -89,6 +105,12 @@ func beginServing(r *http.Request, h *hold) {
 		c.r, c.hold, c.began, c.sent = r, h, time.Now(), 0
 		c.serving.Store(true)
 	}
+}
+
+// Close implements net.Conn.
+func (c *conn) Close() error {
+	c.conns.leave(c)
+	return c.Conn.Close()
 }
 
 // NetConn returns the connection underneath.

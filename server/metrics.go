@@ -19,8 +19,11 @@ type metrics struct {
 	keys     *prometheus.HistogramVec // by op
 	bytes    *prometheus.CounterVec   // by direction
 	inFlight prometheus.Gauge
+	conns    prometheus.Collector   // a gauge
 	refused  *prometheus.CounterVec // by limit
 	cut      *prometheus.CounterVec // by direction, why
+
+	connsClosed prometheus.Counter
 }
 
 func newMetrics() *metrics {
@@ -39,6 +42,9 @@ func newMetrics() *metrics {
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "rawblockd_requests_in_flight", Help: "Requests being answered.",
 		}),
+		connsClosed: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "rawblockd_connections_closed_total", Help: "Connections closed because there were too many: the longest idle, or a new one.",
+		}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "rawblockd_requests_refused_total", Help: "Requests refused because there was none left of a limit: of requests or json_bytes with 429, of stream_bytes as busy.",
 		}, []string{"limit"}),
@@ -50,7 +56,7 @@ func newMetrics() *metrics {
 }
 
 func (m *metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.duration, m.keys, m.bytes, m.inFlight, m.refused, m.cut}
+	return []prometheus.Collector{m.duration, m.keys, m.bytes, m.inFlight, m.conns, m.connsClosed, m.refused, m.cut}
 }
 
 // done counts a finished request. Labels come from a fixed set: the route is the

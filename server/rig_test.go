@@ -52,6 +52,7 @@ type rigOptions struct {
 	batchKeys int
 	requests  int   // 0: any number
 	jsonBytes int64 // 0: any number
+	conns     int   // 0: any number
 	pace      Pace
 	deadline  time.Duration
 	notReady  bool
@@ -92,7 +93,7 @@ func newRig(t testing.TB, change ...func(*rigOptions)) *rig {
 	must(t, err)
 	r.srv = New(Options{
 		Limits: Limits{BatchKeys: o.batchKeys, Payload: o.payload, StreamBytes: o.buffers, JSONBytes: o.jsonBytes, Requests: o.requests, RequestDeadline: o.deadline},
-		Pace:   o.pace, Instance: testInstance, Version: "test", Hosts: []string{"kv.example"}, Log: o.log,
+		Pace:   o.pace, Conns: o.conns, Instance: testInstance, Version: "test", Hosts: []string{"kv.example"}, Log: o.log,
 		Engine: func(string) *api.EngineStats {
 			st := r.eng.Stats()
 			return &api.EngineStats{Name: st.Name, Block: r.dev.Geometry().Block, WrittenBytes: st.Bytes[ioengine.Write]}

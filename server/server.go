@@ -53,6 +53,10 @@ type Options struct {
 	// means DefaultMemoryWait.
 	MemoryWait time.Duration
 
+	// Conns is the number of connections that there may be at once; 0: any. Beyond
+	// it the longest idle one is closed.
+	Conns int
+
 	// Slow is from how long on a request is logged with its stages; 0: never.
 	Slow time.Duration
 
@@ -92,6 +96,7 @@ type Server struct {
 	requests requestTable
 	places   budget // limits.requests
 	texts    budget // limits.json_bytes
+	conns    connTable
 	streams  streams
 	slow     atomic.Int64 // time.Duration from which a request is logged; 0: never
 
@@ -117,6 +122,10 @@ func New(o Options) *Server {
 	}
 	s := &Server{o: o, registry: o.Registry, metrics: newMetrics(), hosts: hostSet(o.Hosts)}
 	s.SetSlow(o.Slow)
+	s.conns.most, s.conns.log, s.conns.closed = o.Conns, o.Log, s.metrics.connsClosed
+	s.metrics.conns = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "rawblockd_connections", Help: "Connections of all listeners.",
+	}, func() float64 { return float64(s.conns.count()) })
 	s.places.limit, s.texts.limit = int64(o.Limits.Requests), o.Limits.JSONBytes
 	if s.registry == nil {
 		s.registry = prometheus.NewRegistry()

@@ -130,7 +130,7 @@ func (d *daemon) answer() error {
 			BatchKeys: l.BatchKeys, Payload: int64(l.Payload), StreamBytes: int64(l.StreamBytes),
 			JSONBytes: int64(l.JSONBytes), Requests: l.Requests, RequestDeadline: l.RequestDeadline,
 		},
-		Instance: hex.EncodeToString(id[:]), Version: readVersion().Version, Hosts: hostNames(d.cfg.Listen), Slow: d.cfg.Log.Slow, Log: d.log, Engine: d.engineStats,
+		Instance: hex.EncodeToString(id[:]), Version: readVersion().Version, Hosts: hostNames(d.cfg.Listen), Conns: mostConns(), Slow: d.cfg.Log.Slow, Log: d.log, Engine: d.engineStats,
 	})
 	reg := d.srv.Registry()
 	for _, c := range []func() error{
