@@ -185,10 +185,11 @@ func TestTouchInTheModel(t *testing.T) {
 	if got := m.freeze(func() {}).keys[0].events; got[0].kind != evStore {
 		t.Errorf("the store that the touches rest on is forgotten: %+v", got)
 	}
-	if from, to := m.keys[0].expiryOf(0, func(*event) bool { return true }); from != 130 || to != 130 {
+	h := &history{events: eventsOf(m)}
+	if from, to := h.expiryOf(0, func(*event) bool { return true }); from != 130 || to != 130 {
 		t.Errorf("expires from %d to %d, want 130", from, to)
 	}
-	if from, to := m.keys[0].expiryOf(0, func(*event) bool { return false }); from != 110 || to != 130 {
+	if from, to := h.expiryOf(0, func(*event) bool { return false }); from != 110 || to != 130 {
 		t.Errorf("expires from %d to %d if any touch may be lost, want 110 to 130", from, to)
 	}
 	do(evTouch, held, 30)
@@ -197,6 +198,15 @@ func TestTouchInTheModel(t *testing.T) {
 	if f := j.observe(observation{status: foundHit}); f == nil || f.kind != kindResurrected {
 		t.Errorf("there after a touch said that it is missing: %+v", f)
 	}
+}
+
+// eventsOf returns the events of the model's first key.
+func eventsOf(m *model) []*event {
+	var out []*event
+	for _, e := range m.freeze(func() {}).keys[0].events {
+		out = append(out, &e)
+	}
+	return out
 }
 
 // What a later settled event has put out of reach is forgotten; what may still

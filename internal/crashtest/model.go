@@ -380,11 +380,13 @@ func revive(s snapshot, relaxed bool) *model {
 func (m *model) collapse(found []observation) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	relaxed := m.relaxed
+	counts := func(e *event) bool { return !relaxed || e.sealed }
 	for i, h := range m.keys {
 		e := &event{outcome: held, kind: evRemove, begin: m.tick, end: m.tick, sealed: true}
 		if v := found[i].version; found[i].status == foundHit && v >= 0 {
 			e.kind, e.outcome, e.version = evStore, done, v
-			e.expireFrom, e.expireTo = h.expiryOf(v, func(e *event) bool { return !m.relaxed || e.sealed })
+			e.expireFrom, e.expireTo = h.expiryOf(v, counts)
 		}
 		h.events = []*event{e}
 	}
