@@ -151,7 +151,7 @@ func TestEnvironment(t *testing.T) {
 		"RAWBLOCKD_LISTEN_HTTP=",
 		"RAWBLOCKD_SLABS=[{name: b, device: /dev/b, io_size: 4MiB}]",
 		"RAWBLOCKD_NAMESPACES=[{name: n, slabs: [b]}]",
-		"RAWBLOCKD_ADDR=unix:/x", "RAWBLOCKD_NAMESPACE=n",
+		"RAWBLOCKD_ADDR=unix:/x", "RAWBLOCKD_NAMESPACE=n", "RAWBLOCKD_TOKEN=t", "RAWBLOCKD_TOKEN_FILE=/t", "RAWBLOCKD_CA_FILE=/c",
 		"RAWBLOCKD_SERVICE_HOST=10.0.0.1", "RAWBLOCKD_META_PORT_9201_TCP=tcp://10.0.0.1:9201", "RAWBLOCKD_PORT=x",
 	)
 	if c.Log.Level != "debug" || c.Listen.UnixMode != 0o600 || c.Limits.RequestDeadline != 5*time.Second ||
