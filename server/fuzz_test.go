@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rawblockd/rawblockd/api"
+	"github.com/rawblockd/rawblockd/internal/contract"
 )
 
 // FuzzStoreBody: any body either stores exactly the keys it answers ok for, or
@@ -25,6 +26,10 @@ func FuzzStoreBody(f *testing.F) {
 		req.Header.Set("Content-Type", api.MediaFrames)
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, req)
+		judge(t, contract.Exchange{
+			Listener: "unix", Method: "POST", Target: "/v1/batch/store?namespace=default", Header: req.Header, Body: body, Whole: true,
+			Status: w.Code, Answer: w.Header(), Content: w.Body.Bytes(), Complete: true,
+		})
 		stored := r.store.Status().Entries - before
 		switch w.Code {
 		case 200:

@@ -37,7 +37,7 @@ func over(t testing.TB, addr string, c *tls.Config) *http.Client {
 		return conn
 	})
 	t.Cleanup(tr.CloseIdleConnections)
-	return &http.Client{Transport: tr}
+	return &http.Client{Transport: checked(t, "", tr)} // any listener
 }
 
 func doTLS(t testing.TB, c *http.Client, method, url string, body io.Reader) (answer, *http.Response) {
