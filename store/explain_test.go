@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/rawblockd/rawblockd/ioengine"
+	"github.com/rawblockd/rawblockd/slab"
 )
 
 func (r *rig) explain(key string) Explanation {
@@ -271,6 +272,29 @@ func TestMissesByReason(t *testing.T) {
 	r.lookup(names(50)...)
 	if got := r.acquisitions(lockLookup) - before; got != 1 {
 		t.Errorf("%d acquisitions for a lookup of misses", got)
+	}
+}
+
+// An eviction is explained as one, and counted as one.
+func TestExplainAnEviction(t *testing.T) {
+	r := newRig(t)
+	r.mustStore(10, "a")
+	h := r.headOf("a")
+	lock := r.s.lock(lockSweep)
+	g, slots := group{at: 1_000, sync: true}, r.s.newSlotLists(1)
+	r.s.dropLocked(&g, slots, h, "", ReasonEvicted)
+	r.s.move(slots, slab.Used, slab.Deleting)
+	pos := r.s.commits.enqueue(g)
+	r.s.unlock(lock)
+	if err := r.s.commits.wait(context.Background(), pos); err != nil {
+		t.Fatal(err)
+	}
+	if e := r.explain("a"); e.Status != Missing || e.Reason != ReasonEvicted || e.At != 1_000 || !strings.Contains(e.Detail, "evicted") {
+		t.Errorf("%+v", e)
+	}
+	r.lookup("a")
+	if n := r.missed(ReasonEvicted); n != 1 {
+		t.Errorf("%v misses counted as evicted", n)
 	}
 }
 
