@@ -26,6 +26,13 @@
 // piece too slowly is cut off, and that is logged, because it holds memory of the
 // stream budget.
 //
+// A stream of events lasts as long as its client likes and has no deadline. A stop
+// ends all of them first (streams.go): nothing waits for a client that listens.
+//
+// What somebody may have to answer for (clears, forced removes, changes of
+// namespaces, slabs drained, resumed and scrubbed) leaves a line in the log with
+// audit=true (audit.go).
+//
 // Three things are scarce (scarce.go): data requests executing at once
 // (limits.requests) and the memory of JSON and text bodies (limits.json_bytes),
 // beyond which a request is refused with 429, and the stream budget, for which it
@@ -42,8 +49,9 @@
 //
 // # Lock ordering
 //
-// about.mu, requestTable.mu, connTable.mu and hold.mu are never held together. Under hold.mu the
-// store may be asked whether memory is wanted, which takes the arena's lock.
+// about.mu, requestTable.mu, connTable.mu, streams.mu and hold.mu are never held
+// together. Under hold.mu the store may be asked whether memory is wanted, which
+// takes the arena's lock.
 //
 // # Errors
 //

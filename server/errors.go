@@ -3,6 +3,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,7 +76,6 @@ func (s *Server) refuse(x *exchange, p *api.Problem) {
 func (s *Server) asProblem(x *exchange, err error) *api.Problem {
 	var p *api.Problem
 	var frame *api.FrameError
-	var setting *store.SettingError
 	switch {
 	case errors.As(err, &p):
 		return p
@@ -85,18 +85,6 @@ func (s *Server) asProblem(x *exchange, err error) *api.Problem {
 		return api.NewProblem(http.StatusNotFound, api.CodeUnknownLease, "lease", "%s: it has ended or never was", without(err, store.ErrNoLease))
 	case errors.Is(err, store.ErrSlab):
 		return api.NewProblem(http.StatusNotFound, api.CodeUnknownSlab, "slab", "%s", without(err, store.ErrSlab))
-	case errors.Is(err, store.ErrScrubbing):
-		return api.NewProblem(http.StatusConflict, api.CodeScrubbing, "slab", "%s; its progress is in the slab's status", without(err, store.ErrScrubbing))
-	case errors.Is(err, store.ErrNoScrub):
-		return api.StatusProblem(api.StatusUnavailable, err.Error())
-	case errors.As(err, &setting):
-		return invalid(settingField(setting.Field), "%s", setting.Why)
-	case errors.Is(err, store.ErrNotEmpty):
-		return api.NewProblem(http.StatusConflict, api.CodeNotEmpty, "namespace", "%s", without(err, store.ErrNotEmpty))
-	case errors.Is(err, store.ErrFromConfig):
-		return api.NewProblem(http.StatusConflict, api.CodeFromConfig, "namespace", "%s", without(err, store.ErrFromConfig))
-	case errors.Is(err, store.ErrFingerprint):
-		return api.NewProblem(http.StatusConflict, api.CodeFingerprint, "fingerprint", "%s", without(err, store.ErrFingerprint))
 	case errors.Is(err, store.ErrInvalidKey):
 		return api.StatusProblem(api.StatusInvalidKey, without(err, store.ErrInvalidKey))
 	case errors.Is(err, store.ErrCursor):
@@ -113,7 +101,31 @@ func (s *Server) asProblem(x *exchange, err error) *api.Problem {
 	case errors.As(err, &frame):
 		return api.NewProblem(http.StatusBadRequest, api.CodeMalformedFrame, frame.Field, "%v; nothing was stored", frame)
 	}
-	return api.NewProblem(http.StatusInternalServerError, api.CodeInternal, "", "see the daemon's log")
+	return cmp.Or(changeProblem(err), api.NewProblem(http.StatusInternalServerError, api.CodeInternal, "", "see the daemon's log"))
+}
+
+// changeProblem is asProblem for refused changes of namespaces and slabs; nil for
+// other errors.
+func changeProblem(err error) *api.Problem {
+	var setting *store.SettingError
+	conflict := func(code, field string, sentinel error, more string) *api.Problem {
+		return api.NewProblem(http.StatusConflict, code, field, "%s", without(err, sentinel)+more)
+	}
+	switch {
+	case errors.As(err, &setting):
+		return invalid(settingField(setting.Field), "%s", setting.Why)
+	case errors.Is(err, store.ErrNotEmpty):
+		return conflict(api.CodeNotEmpty, "namespace", store.ErrNotEmpty, "")
+	case errors.Is(err, store.ErrFromConfig):
+		return conflict(api.CodeFromConfig, "namespace", store.ErrFromConfig, "")
+	case errors.Is(err, store.ErrFingerprint):
+		return conflict(api.CodeFingerprint, "fingerprint", store.ErrFingerprint, "")
+	case errors.Is(err, store.ErrScrubbing):
+		return conflict(api.CodeScrubbing, "slab", store.ErrScrubbing, "; its progress is in the slab's status")
+	case errors.Is(err, store.ErrNoScrub):
+		return api.StatusProblem(api.StatusUnavailable, err.Error())
+	}
+	return nil
 }
 
 // bodyError says what a failed read of the body means. got of want bytes had

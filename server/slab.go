@@ -5,7 +5,6 @@ package server
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -94,13 +93,10 @@ func (s *Server) steer(x *exchange, r *http.Request, what string, change func(*s
 	ctx, cancel := s.within(x, r, 0)
 	defer cancel()
 	name := r.PathValue("name")
-	err = change(st, ctx, name)
-	if !errors.Is(err, store.ErrSlab) {
-		s.audit(x, r, what, err, "slab", name)
+	if err := change(st, ctx, name); err != nil {
+		return err // and nothing has changed
 	}
-	if err != nil {
-		return err
-	}
+	s.audit(x, r, what, nil, "slab", name)
 	v, err := s.slabOf(st, name)
 	if err != nil {
 		return err

@@ -106,7 +106,7 @@ func TestSlabRights(t *testing.T) {
 	log := &auditLog{}
 	r := newAuthRig(t, log.take)
 	tcp, _ := r.tcp()
-	for _, route := range []string{"POST /v1/slabs/fast0/drain", "POST /v1/slabs/fast0/resume", "GET /v1/slabs/fast0/map", "GET /v1/slabs/fast9/map"} {
+	for _, route := range []string{"POST /v1/slabs/fast0/drain", "POST /v1/slabs/fast0/resume", "POST /v1/slabs/fast0/scrub", "GET /v1/slabs/fast0/map", "GET /v1/slabs/fast9/map"} {
 		method, path, _ := strings.Cut(route, " ")
 		do(t, as(r.unix(), tokenA), method, path, nil).want(t, 403, "forbidden", "Authorization")
 		do(t, as(r.admin(), tokenA), method, path, nil).want(t, 403, "forbidden", "Authorization")
@@ -120,4 +120,42 @@ func TestSlabRights(t *testing.T) {
 	if got := log.String(); !strings.Contains(got, "what=drain who=operator slab=fast0") {
 		t.Errorf("logged %s", got)
 	}
+}
+
+func TestScrub(t *testing.T) {
+	log := &auditLog{}
+	r := newRig(t, log.take)
+	c := r.unix()
+	mustStore(t, c, 300_000, "a", "b")
+	const path = "/v1/slabs/fast0/scrub"
+	if v := decode[api.SlabsResponse](t, do(t, c, "GET", "/v1/slabs", nil)).Slabs[0]; v.Scrub != nil {
+		t.Errorf("before the first: got %+v", v.Scrub)
+	}
+	// One whose reads hang is under way until they do not.
+	release := r.dev.Hang(0, r.o.size)
+	if v := decode[api.SlabStatus](t, do(t, c, "POST", path, nil)); v.Name != "fast0" || v.Scrub == nil || !v.Scrub.Running || v.Scrub.Total != v.Slots.Total || !v.Scrub.EndedAt.IsZero() {
+		t.Errorf("got %+v", v.Scrub)
+	}
+	a := do(t, r.admin(), "POST", path, nil)
+	a.want(t, 409, "scrubbing", "slab")
+	if got := a.problem().Detail; got != `on slab "fast0"; its progress is in the slab's status` {
+		t.Errorf("got %q", got)
+	}
+	log.want(t, "what=scrub slab=fast0")
+	release()
+	for {
+		s := decode[api.SlabsResponse](t, do(t, c, "GET", "/v1/slabs", nil)).Slabs[0].Scrub
+		if s.Running {
+			continue
+		}
+		if s.Done != s.Total || s.Bad != 0 || s.EndedAt.IsZero() || s.Stopped != "" {
+			t.Errorf("got %+v", s)
+		}
+		break
+	}
+	do(t, c, "POST", "/v1/slabs/fast9/scrub", nil).want(t, 404, "unknown_slab", "slab")
+	do(t, c, "POST", path+"?deep=1", nil).want(t, 400, "unknown_field", "deep")
+	do(t, c, "POST", path, strings.NewReader(`{}`), "Content-Type", api.MediaJSON).want(t, 413, "body_too_large", "")
+	do(t, c, "GET", path, nil).want(t, 405, "method_not_allowed", "")
+	log.want(t)
 }
