@@ -193,15 +193,24 @@ func TestCompactLookupDeadline(t *testing.T) {
 // see a reset instead of the answer.
 func TestEarlyRefusalDrains(t *testing.T) {
 	r := newRig(t)
-	_, addr := r.tcp()
+	l := listen(t)
+	r.serve(l, r.srv.DataHandler(Unix))
+	addr := l.Addr().String()
 	big := strings.Repeat("k\n", 1<<20)
 	for _, request := range []string{
 		"POST /v1/batch/lookup?namespace=nowhere&x=1 HTTP/1.1\r\nContent-Type: text/plain",
 		"POST /v1/batch/lookup?namespace=default HTTP/1.1\r\nContent-Type: text/plain; charset=latin1",
 		"POST /v1/leases/x/renew HTTP/1.1\r\nContent-Type: application/json",
 		"POST /v1/kv/default/k/leases?x=1 HTTP/1.1\r\nContent-Type: application/json",
+		"POST /v1/kv/default/k HTTP/1.1\r\nContent-Type: application/json",
+		"POST /v1/kv/default/clear HTTP/1.1\r\nContent-Type: text/plain",
+		"POST /v1/kv/default/clear?confirm=default HTTP/1.1\r\nContent-Type: application/json",
+		"PUT /v1/namespaces/default?quota=1 HTTP/1.1\r\nContent-Type: application/json",
+		"POST /v1/batch/touch?ttl_ms=1 HTTP/1.1\r\nContent-Type: application/json",
+		"DELETE /v1/namespaces/nowhere HTTP/1.1\r\nContent-Type: application/json",
+		"POST /v1/slabs/fast0/drain HTTP/1.1\r\nContent-Type: application/json",
 	} {
-		conn := dialRaw(t, addr)
+		conn := dialUnix(t, addr)
 		conn.write(request + "\r\nHost: localhost\r\n" + fmt.Sprintf("Content-Length: %d\r\n\r\n", len(big)) + big)
 		if a := conn.answer(); a.code < 400 || a.closes {
 			t.Errorf("%s: got %d, closes %v", request, a.code, a.closes)
@@ -209,13 +218,21 @@ func TestEarlyRefusalDrains(t *testing.T) {
 		conn.write("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n") // the connection goes on
 		conn.answer().ok(t)
 
-		conn = dialRaw(t, addr)
+		conn = dialUnix(t, addr)
 		conn.write(request + "\r\nHost: localhost\r\nExpect: 100-continue\r\n" + fmt.Sprintf("Content-Length: %d\r\n\r\n", len(big)))
 		if a := conn.answer(); a.code < 400 || !a.closes {
 			t.Errorf("%s: got %d, closes %v", request, a.code, a.closes)
 		}
 		conn.closed()
 	}
+}
+
+func dialUnix(t *testing.T, path string) *raw {
+	t.Helper()
+	c, err := net.Dial("unix", path)
+	must(t, err)
+	t.Cleanup(func() { c.Close() })
+	return newRaw(t, c)
 }
 
 // However it is asked, a key is looked up as itself: any body of lines is
