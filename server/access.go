@@ -8,6 +8,7 @@ import (
 
 	"github.com/rawblockd/rawblockd/api"
 	"github.com/rawblockd/rawblockd/store"
+	"github.com/rawblockd/rawblockd/tokens"
 )
 
 // access is what the sender of a request may do.
@@ -16,6 +17,10 @@ type access struct {
 	everything bool            // all namespaces
 	namespaces map[string]bool // those it may use, unless everything
 	admin      bool            // it may change namespaces and slabs, and read the reports
+
+	byToken bool        // the listener asks for tokens, or there was one
+	from    *tokens.Set // what the rights were taken from; nil: nobody needed a token
+	sum     tokens.Sum  // of the token
 }
 
 // sees tells whether the sender may know of a namespace.

@@ -60,7 +60,7 @@ func (s *Server) events(x *exchange, r *http.Request) error {
 	defer feed.Close()
 	x.Header().Set("Content-Type", api.MediaNDJSON)
 	x.WriteHeader(http.StatusOK)
-	w := eventWriter{x: x, feed: feed, follow: follow}
+	w := eventWriter{x: x, feed: feed, follow: follow, may: func() bool { return s.still(x) && (ns == "" || x.sees(ns)) }}
 	return w.run(ctx)
 }
 
@@ -69,6 +69,7 @@ type eventWriter struct {
 	x      *exchange
 	feed   *store.Feed
 	follow bool
+	may    func() bool // whether the client may still hear of what it asked for
 	buf    []byte
 	due    time.Time // when the client has to hear something
 }
@@ -79,6 +80,9 @@ func (w *eventWriter) run(ctx context.Context) error {
 	for {
 		ev, err := w.next(ctx)
 		switch {
+		case !w.may():
+			w.buf = nil // it may tell of what the client may not hear of any more
+			return nil
 		// Asked first: the feed goes on as long as it has something.
 		case ctx.Err() != nil, errors.Is(err, io.EOF), errors.Is(err, store.ErrClosed):
 			return w.flush()

@@ -33,16 +33,31 @@ func newSet() *Set { return &Set{equal: subtle.ConstantTimeCompare} }
 // Len returns how many tokens there are.
 func (s *Set) Len() int { return len(s.tokens) }
 
+// Sum stands for a token that was presented, and does not tell it.
+type Sum [sha256.Size]byte
+
+// SumOf returns the sum of a token.
+func SumOf(presented string) Sum { return sha256.Sum256([]byte(presented)) }
+
 // Find returns the token that is presented, or nil. It compares with all of
 // them, whatever is presented.
 func (s *Set) Find(presented string) *Token {
-	sum := sha256.Sum256([]byte(presented))
+	t := s.FindSum(SumOf(presented))
+	// A file that gives a hash cannot be asked how long its token is.
+	if len(presented) < MinBytes {
+		return nil
+	}
+	return t
+}
+
+// FindSum returns the token of a sum that Find found a token for, in this Set or
+// in one before it; nil: it is not there any more.
+func (s *Set) FindSum(sum Sum) *Token {
 	at := -1
 	for i := range s.hashes {
 		at = subtle.ConstantTimeSelect(s.equal(sum[:], s.hashes[i][:]), i, at)
 	}
-	// A file that gives a hash cannot be asked how long its token is.
-	if at < 0 || len(presented) < MinBytes {
+	if at < 0 {
 		return nil
 	}
 	return s.tokens[at]

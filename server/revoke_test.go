@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/rawblockd/rawblockd/api"
+	"github.com/rawblockd/rawblockd/tokens"
+)
+
+// A stream of events has no end, so the rights of its reader are those that its
+// token has now.
+func TestStreamsFollowTheTokens(t *testing.T) {
+	set := func(text string) *tokens.Set {
+		s, err := tokens.Parse("tokens", []byte(text))
+		must(t, err)
+		return s
+	}
+	const b = "- {name: b, token: " + tokenB + ", namespaces: [other]}\n"
+	for name, tt := range map[string]struct {
+		before, after *tokens.Set
+		unix          bool
+		token         string
+		query         string
+		want          []string // of a key stored in "default" and one in "other"; then the stream goes on, or has ended
+		ends          bool
+	}{
+		"the same":               {testTokens(t), testTokens(t), false, tokenA, "", []string{"default"}, false},
+		"none needed any more":   {testTokens(t), nil, false, tokenA, "", []string{"default"}, false},
+		"revoked":                {testTokens(t), set(b), false, tokenA, "", nil, true},
+		"other namespaces":       {testTokens(t), set("- {name: x, token: " + tokenA + ", namespaces: [other]}"), false, tokenA, "", []string{"other"}, false},
+		"without the one it has": {testTokens(t), set("- {name: x, token: " + tokenA + ", namespaces: [other]}"), false, tokenA, "namespace=default&", nil, true},
+		"needed now":             {nil, testTokens(t), false, "", "", nil, true},
+		"on the socket":          {nil, testTokens(t), true, "", "", []string{"default", "other"}, false},
+		"revoked on the socket":  {testTokens(t), set(b), true, tokenA, "", nil, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.srv.SetTokens(tt.before)
+			unix := r.unix()
+			c := unix
+			if !tt.unix {
+				c, _ = r.tcp()
+			}
+			if tt.token != "" {
+				c = as(c, tt.token)
+			}
+			s := openEvents(t, c, tt.query+"instance="+testInstance)
+			defer s.close()
+			for s.next().Event != api.EventSynced {
+			}
+			r.srv.SetTokens(tt.after)
+			for _, ns := range []string{"default", "other"} {
+				storeFrames(t, unix, "namespace="+ns, frames("k", []byte("x"))).ok(t)
+			}
+			for _, ns := range tt.want {
+				if ev := s.next(); ev.Namespace != ns {
+					t.Errorf("got %+v, want one of %s", ev, ns)
+				}
+			}
+			if tt.ends {
+				s.ends()
+			}
+		})
+	}
+	// Who has lost his stream is told why when he comes back.
+	r := newRig(t)
+	r.srv.SetTokens(set(b))
+	tcp, _ := r.tcp()
+	do(t, as(tcp, tokenA), http.MethodGet, "/v1/events", nil).want(t, 401, "unauthorized", "Authorization")
+}
