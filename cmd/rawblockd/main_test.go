@@ -27,6 +27,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(beDaemon) != "" {
 		os.Exit(start())
 	}
+	if addr := os.Getenv(beLeaseholder); addr != "" {
+		os.Exit(holdLease(addr))
+	}
 	testdev.Main(m)
 }
 
