@@ -81,7 +81,8 @@ func (w *eventWriter) run(ctx context.Context) error {
 		ev, err := w.next(ctx)
 		switch {
 		case !w.may():
-			w.buf = nil // it may tell of what the client may not hear of any more
+			w.buf = nil        // it may tell of what the client may not hear of any more
+			w.x.writeWithin(0) // for the end of the body, perhaps long after the last line
 			return nil
 		// Asked first: the feed goes on as long as it has something.
 		case ctx.Err() != nil, errors.Is(err, io.EOF), errors.Is(err, store.ErrClosed):

@@ -4,7 +4,10 @@ package server
 
 import (
 	"net/http"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/rawblockd/rawblockd/api"
 	"github.com/rawblockd/rawblockd/tokens"
@@ -65,6 +68,20 @@ func TestStreamsFollowTheTokens(t *testing.T) {
 			}
 		})
 	}
+	t.Run("long after the last line", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r := newAuthRig(t, func(o *rigOptions) { o.pace = testPace })
+			l := newPipe()
+			r.serve(l, r.srv.DataHandler(Unix))
+			c := dialing(t, l.dial)
+			s := openEvents(t, as(c, tokenA), "")
+			s.want("0 synced")
+			time.Sleep(14 * time.Second) // a write has 10, so its deadline has passed
+			r.srv.SetTokens(set(b))
+			do(t, c, "PUT", "/v1/kv/default/k", strings.NewReader("x")).ok(t)
+			s.ends()
+		})
+	})
 	// Who has lost his stream is told why when he comes back.
 	r := newRig(t)
 	r.srv.SetTokens(set(b))
