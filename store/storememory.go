@@ -15,6 +15,9 @@ import (
 // still it fails with ErrNoMemory when nothing has moved for that long in what
 // others hold. Whoever does not Add it releases it.
 func (st *Storing) Buffer(ctx context.Context, n int64, still time.Duration) (*ioengine.Buf, error) {
+	trace := traceOf(ctx)
+	trace.At(StageQueue)
+	defer trace.At(StageStart)
 	if err := st.window.await(ctx, n); err != nil {
 		return nil, err
 	}
