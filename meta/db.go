@@ -11,6 +11,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"golang.org/x/sys/unix"
 )
 
 // DB is the open metadata store. Open makes one.
@@ -41,6 +42,16 @@ func (db *DB) Free() (bytes uint64, err error) {
 		return 0, fmt.Errorf("free space of %q: %w", db.path, err)
 	}
 	return u.AvailBytes, nil
+}
+
+// FreeFiles returns how many files the file system of the metadata can still make;
+// ok is false where that is not known or not bounded, as on btrfs or in memory.
+func (db *DB) FreeFiles() (n uint64, ok bool) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(db.path, &st); err != nil || st.Files == 0 {
+		return 0, false
+	}
+	return st.Ffree, true
 }
 
 // Close syncs what was committed and lets the directory go. After metaFailed it

@@ -29,24 +29,37 @@ func (s *Store) spaceLoop() {
 	}
 }
 
+// minFiles is how many files the metadata must still be able to make: a disk that is
+// out of inodes is as full as any, and Pebble makes a few files at a time.
+const minFiles = 64
+
 // watchSpace looks once. A file system that cannot say has room.
 func (s *Store) watchSpace() {
-	now := int64(-1)
+	now, files := int64(-1), int64(-1)
 	if s.o.MinFree > 0 {
 		if free, err := s.o.Meta.Free(); err == nil && free < uint64(s.o.MinFree) {
 			now = int64(free)
 		}
+		if n, ok := s.o.Meta.FreeFiles(); ok && n < minFiles {
+			files = int64(n)
+		}
 	}
-	if was := s.full.Swap(now); (was < 0) != (now < 0) {
-		s.o.Log.Warn("stores are refused while the metadata's file system is short of space", "refused", now >= 0, "min_free", s.o.MinFree)
+	was := s.tooFull() != nil
+	s.full.Store(now)
+	s.fewFiles.Store(files)
+	if is := now >= 0 || files >= 0; is != was {
+		s.o.Log.Warn("stores are refused while the metadata's file system is short of space", "refused", is, "min_free", s.o.MinFree)
 	}
 }
 
 // tooFull returns why stores are refused, or nil.
 func (s *Store) tooFull() error {
-	free := s.full.Load()
-	if free < 0 {
-		return nil
+	const remedy = "free some space there; loads and removes go on"
+	if free := s.full.Load(); free >= 0 {
+		return fmt.Errorf("the file system of meta.path has %d bytes free, meta.min_free is %d: %s", free, s.o.MinFree, remedy)
 	}
-	return fmt.Errorf("the file system of meta.path has %d bytes free, meta.min_free is %d: free some space there; loads and removes go on", free, s.o.MinFree)
+	if files := s.fewFiles.Load(); files >= 0 {
+		return fmt.Errorf("the file system of meta.path has room for %d more files (inodes), %d are kept for the metadata: %s", files, minFiles, remedy)
+	}
+	return nil
 }

@@ -49,17 +49,18 @@ type Store struct {
 	changing chan struct{}                     // capacity 1: the turn to change namespaces
 	clears   chan struct{}                     // capacity 1: the turn to clear one
 
-	work    sync.WaitGroup // requests and their I/O
-	ended   atomic.Bool
-	stop    chan struct{} // closed when Close begins
-	loops   sync.WaitGroup
-	flushes sync.WaitGroup // background flushes of relaxed slabs, signs of life
-	commitd chan struct{}  // closed when the committer has ended
-	expire  chan struct{}  // capacity 1: a lease may end earlier than the sweeper thinks
-	watch   chan struct{}  // capacity 1: there is something to see at some slab
-	spares  sync.Pool      // of *[]departure: see spare
-	gate    sync.RWMutex   // held shared while a request registers with work
-	full    atomic.Int64   // bytes free for metadata while that is too little; else -1
+	work     sync.WaitGroup // requests and their I/O
+	ended    atomic.Bool
+	stop     chan struct{} // closed when Close begins
+	loops    sync.WaitGroup
+	flushes  sync.WaitGroup // background flushes of relaxed slabs, signs of life
+	commitd  chan struct{}  // closed when the committer has ended
+	expire   chan struct{}  // capacity 1: a lease may end earlier than the sweeper thinks
+	watch    chan struct{}  // capacity 1: there is something to see at some slab
+	spares   sync.Pool      // of *[]departure: see spare
+	gate     sync.RWMutex   // held shared while a request registers with work
+	full     atomic.Int64   // bytes free for metadata while that is too little; else -1
+	fewFiles atomic.Int64   // files that the metadata can still make while those are too few; else -1
 
 	// +checklocks:mu
 	late []setRow // mutant H25 only
@@ -101,6 +102,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	s.born = born
 	s.full.Store(-1)
+	s.fewFiles.Store(-1)
 	s.watchSpace()
 	go func() {
 		defer close(s.commitd)

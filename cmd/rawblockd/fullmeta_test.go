@@ -32,7 +32,7 @@ func smallDisk(t *testing.T, kind string) string {
 		t.Skip("mounting needs root")
 	}
 	dir := shortDir(t)
-	source, options := "none", "size=64m"
+	source, options := "none", "size=64m,nr_inodes=2000"
 	if kind == "ext4" {
 		source, options = testdev.Loop(t, 64<<20, 512), ""
 		if out, err := exec.Command("mkfs.ext4", "-q", "-m", "0", source).CombinedOutput(); err != nil {
@@ -78,6 +78,19 @@ func fill(t *testing.T, dir string, left int64) (path string) {
 		}
 	}
 	return f.Name()
+}
+
+// fillFiles makes files until there can be no more.
+func fillFiles(t *testing.T, dir string) (path string) {
+	t.Helper()
+	path, err := os.MkdirTemp(dir, "filler")
+	for i := 0; err == nil; i++ {
+		err = os.WriteFile(filepath.Join(path, fmt.Sprint(i)), nil, 0o600)
+	}
+	if !errors.Is(err, unix.ENOSPC) {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // until asks again and again, for a minute, until it is true.
@@ -164,10 +177,15 @@ func TestMetadataDiskFull(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			const reason = "meta.min_free is 8388608"
-			for _, left := range []int64{4 << 20, 0} {
-				when := fmt.Sprintf("%d bytes left", left)
-				filler := fill(t, r.disk, left)
+			for when, c := range map[string]struct {
+				fill   func() string
+				reason string
+			}{
+				"4 MiB left": {func() string { return fill(t, r.disk, 4<<20) }, "meta.min_free is 8388608"},
+				"full":       {func() string { return fill(t, r.disk, 0) }, "meta.min_free is 8388608"},
+				"no inodes":  {func() string { return fillFiles(t, r.disk) }, "room for 0 more files (inodes)"},
+			} {
+				filler, reason := c.fill(), c.reason
 				until(t, when+": a store is refused", func() bool { return r.put(fmt.Sprint("x", time.Now().UnixNano())) != nil })
 				r.refused(when+", put", r.put("new"), reason)
 				got, err := r.c.Store(t.Context(), slices.Values([]client.Item{{Key: "new", Bytes: 3, Body: strings.NewReader("new")}}), client.StoreOptions{})
@@ -185,7 +203,7 @@ func TestMetadataDiskFull(t *testing.T) {
 				if ready, err := r.c.Ready(t.Context()); err != nil || !ready.Ready {
 					t.Errorf("%s: %+v, %v", when, ready, err)
 				}
-				if err := os.Remove(filler); err != nil {
+				if err := os.RemoveAll(filler); err != nil {
 					t.Fatal(err)
 				}
 				until(t, when+", room again: a store is taken", func() bool { return r.put("c") == nil })
