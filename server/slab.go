@@ -9,6 +9,7 @@ import (
 	"math"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/rawblockd/rawblockd/api"
 	"github.com/rawblockd/rawblockd/store"
@@ -75,7 +76,7 @@ func scrubStatus(p *store.ScrubProgress) *api.ScrubStatus {
 	if p == nil {
 		return nil
 	}
-	return &api.ScrubStatus{Running: p.Running, Done: p.Done, Total: p.Total, Bad: p.Bad, EndedAt: p.Ended, Stopped: p.Stopped}
+	return &api.ScrubStatus{Running: p.Running, Done: p.Done, Total: p.Total, Bad: p.Bad, EndedAt: p.Ended.UTC().Truncate(time.Millisecond), Stopped: p.Stopped}
 }
 
 // steer changes what a slab is used for, and answers how it is then.

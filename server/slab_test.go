@@ -113,8 +113,8 @@ func TestSlabRights(t *testing.T) {
 		do(t, r.admin(), method, path, nil).want(t, 401, "unauthorized", "Authorization")
 		do(t, as(tcp, tokenAdm), method, path, nil).want(t, 404, "not_found", "path")
 	}
-	if h := r.store.Status().Slabs[0].Health; h != "online" {
-		t.Errorf("got %s, want the slab untouched", h)
+	if now := r.store.Status().Slabs[0]; now.Health != "online" || now.Scrub != nil {
+		t.Errorf("got %+v, want the slab untouched", now)
 	}
 	do(t, as(r.admin(), tokenAdm), "POST", "/v1/slabs/fast0/drain", nil).ok(t)
 	if got := log.String(); !strings.Contains(got, "what=drain who=operator slab=fast0") {
@@ -143,15 +143,8 @@ func TestScrub(t *testing.T) {
 	}
 	log.want(t, "what=scrub slab=fast0")
 	release()
-	for {
-		s := decode[api.SlabsResponse](t, do(t, c, "GET", "/v1/slabs", nil)).Slabs[0].Scrub
-		if s.Running {
-			continue
-		}
-		if s.Done != s.Total || s.Bad != 0 || s.EndedAt.IsZero() || s.Stopped != "" {
-			t.Errorf("got %+v", s)
-		}
-		break
+	if s := scrubEnd(t, c).Scrub; s.Done != s.Total || s.Bad != 0 || s.EndedAt.IsZero() || s.Stopped != "" {
+		t.Errorf("got %+v", s)
 	}
 	do(t, c, "POST", "/v1/slabs/fast9/scrub", nil).want(t, 404, "unknown_slab", "slab")
 	do(t, c, "POST", path+"?deep=1", nil).want(t, 400, "unknown_field", "deep")

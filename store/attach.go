@@ -46,6 +46,7 @@ func (s *Store) newVolume(c SlabConfig) *volume {
 	if c.Slab == nil {
 		v.slab = s.missing(c)
 	}
+	s.metrics.scrubBad.WithLabelValues(v.slab.Name()) // so that the first bad entry shows as an increase
 	v.inc = meta.Incarnation(v.slab.Label().Incarnation)
 	v.depth = int64(v.slab.EngineStats().Depth)
 	v.say(func(now *condition) {

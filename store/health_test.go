@@ -388,7 +388,7 @@ func (r *rig) gauges(name string) map[string]float64 {
 			for _, l := range m.GetLabel() {
 				labels = append(labels, l.GetValue())
 			}
-			out[strings.Join(labels, " ")] = m.GetGauge().GetValue()
+			out[strings.Join(labels, " ")] = m.GetGauge().GetValue() + m.GetCounter().GetValue() // it is one of the two
 		}
 	}
 	return out

@@ -16,6 +16,7 @@ type metrics struct {
 	commit            prometheus.Histogram
 	results           *prometheus.CounterVec
 	corrupt           *prometheus.CounterVec
+	scrubBad          *prometheus.CounterVec
 	generationChanged prometheus.Counter
 	stalePins         prometheus.Counter
 	leasesExpired     prometheus.Counter
@@ -45,6 +46,7 @@ func newMetrics() *metrics {
 		}),
 		results:           vec("key_results_total", "Answers for single keys.", "op", "status"),
 		corrupt:           vec("checksum_failures_total", "Entries whose bytes did not match their checksum.", "slab"),
+		scrubBad:          vec("scrub_bad_entries_total", "Entries that scrubs found bad or unreadable.", "slab"),
 		generationChanged: counter("generation_changed_total", "Reads whose slots were given away under them; never expected."),
 		stalePins:         counter("stale_pins_total", "Pins given back whose entry had been removed by force."),
 		leasesExpired:     counter("leases_expired_total", "Leases that ended by themselves."),
@@ -65,7 +67,7 @@ func newMetrics() *metrics {
 func (m *metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
 		m.lockHoldVec, m.commit, m.results, m.corrupt, m.generationChanged, m.stalePins, m.leasesExpired, m.expirations, m.recoveryFaults,
-		m.missesVec,
+		m.missesVec, m.scrubBad,
 	}
 }
 
@@ -106,6 +108,8 @@ func gauges() map[string]gauge {
 		{"leases", "Leases in force.", nil},
 		{"slab_read_only", "1 while a slab refuses stores for good.", []string{"slab"}},
 		{"slab_health", "1 for the state that a slab is in.", []string{"slab", "state"}},
+		{"scrub_running", "1 while a scrub reads a slab.", []string{"slab"}},
+		{"scrub_done_slots", "Slots that are behind the last scrub of a slab since the start; 0 without one.", []string{"slab"}},
 		{"slab_buffer_bytes", "Stream memory that transfers of a slab hold.", []string{"slab", "op"}},
 		{"meta_failed", "1 once the metadata store has failed; changes are refused.", nil},
 		{"commit_queue", "Groups of changes waiting for the committer.", nil},
@@ -143,6 +147,12 @@ func (r *reporter) Collect(ch chan<- prometheus.Metric) {
 		for _, state := range Healths() {
 			put("slab_health", truth(sl.Health == state), sl.Name, state)
 		}
+		var scrub ScrubProgress
+		if sl.Scrub != nil {
+			scrub = *sl.Scrub
+		}
+		put("scrub_running", truth(scrub.Running), sl.Name)
+		put("scrub_done_slots", float64(scrub.Done), sl.Name)
 	}
 	for _, v := range r.s.volumes {
 		loads, stores := v.share.inUse()

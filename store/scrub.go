@@ -132,6 +132,7 @@ func (s *Store) scrubEntries(v *volume) error {
 				return err
 			}
 			if bad {
+				s.metrics.scrubBad.WithLabelValues(v.slab.Name()).Inc()
 				v.scrub.set(func(p *ScrubProgress) { p.Bad++ })
 			}
 		}

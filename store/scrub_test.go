@@ -95,6 +95,10 @@ func TestScrub(t *testing.T) {
 		if got := r.scrubbed("s0"); got.Bad != 0 {
 			t.Errorf("verify off %v: the second scrub: %+v", verifyOff, got)
 		}
+		bad, running := r.gauges("rawblockd_scrub_bad_entries_total"), r.gauges("rawblockd_scrub_running")
+		if !cmp.Equal(bad, map[string]float64{"s0": 3, "s1": 0}) || !cmp.Equal(running, map[string]float64{"s0": 0, "s1": 0}) {
+			t.Errorf("verify off %v: metrics: %v bad, %v running", verifyOff, bad, running)
+		}
 		r.restart()
 		if got := r.load(1, keys...); !cmp.Equal(got, st) {
 			t.Errorf("verify off %v: loads after a restart: %v", verifyOff, got)
@@ -117,11 +121,17 @@ func TestScrubRefuses(t *testing.T) {
 	if p := r.scrubOf("s0"); !p.Running || !p.Ended.IsZero() {
 		t.Errorf("while it runs: %+v", p)
 	}
+	if got := r.gauges("rawblockd_scrub_running"); got["s0"] != 1 {
+		t.Errorf("while it runs: %v running", got)
+	}
 	if err := r.s.Scrub(ctx, "s0"); !errors.Is(err, ErrScrubbing) {
 		t.Errorf("while one runs: %v", err)
 	}
 	release()
 	r.scrubEnd("s0")
+	if got := r.gauges("rawblockd_scrub_done_slots"); got["s0"] != float64(r.slabs[0].SlotCount()) {
+		t.Errorf("when it has ended: %v slots done", got)
+	}
 	gone, cancel := context.WithCancel(ctx)
 	cancel()
 	if err := r.s.Scrub(gone, "s0"); !errors.Is(err, context.Canceled) {

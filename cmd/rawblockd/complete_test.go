@@ -41,6 +41,7 @@ func TestCompletionAsksTheDaemon(t *testing.T) {
 		{[]string{"drain", "--addr", addr, ""}, "dev"},
 		{[]string{"resume", "--addr", addr, "d"}, "dev"},
 		{[]string{"resume", "--addr", addr, "x"}, ""},
+		{[]string{"scrub", "--addr", addr, ""}, "dev"},
 		{[]string{"get", "--addr", addr, ""}, ""},
 	} {
 		names, directive := offered(t, tt.args...)

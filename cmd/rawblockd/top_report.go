@@ -140,9 +140,15 @@ func (r topReport) write(w io.Writer) error {
 	case !r.Ready:
 		state = "not ready"
 	}
-	fmt.Fprintf(w, "rawblockd %s, instance %s: %s, %s\n%s entries, %s leases, %s pins (%s), %s requests, %s changes queued\n%s hits/s, %s misses/s\n\n",
+	fmt.Fprintf(w, "rawblockd %s, instance %s: %s, %s\n%s entries, %s leases, %s pins (%s), %s requests, %s changes queued\n%s hits/s, %s misses/s\n",
 		r.Version, r.Instance, state, r.At.Local().Format(time.DateTime),
 		count(r.Entries), count(r.Leases), count(r.Pins), size(r.PinnedBytes), count(r.Requests), count(r.Queued), rate(r.Hits), rate(r.Misses))
+	for _, s := range r.Slabs {
+		if s.Scrub != nil && s.Scrub.Running {
+			fmt.Fprintf(w, "%s: %s\n", s.Name, scrubText(s.Scrub))
+		}
+	}
+	fmt.Fprintln(w)
 	tables := [][][]string{r.slabRows(), r.opRows(), r.namespaceRows()}
 	if len(r.Oldest) > 0 {
 		tables = append(tables, requestRows(r.Oldest))

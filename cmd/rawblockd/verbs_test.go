@@ -282,8 +282,10 @@ func TestDefaultAddress(t *testing.T) {
 	if got, want := defaultAddr("get", "/nonexistent/sock"), "http://127.0.0.1:9200"; got != want {
 		t.Errorf("without a socket: got %q, want %q", got, want)
 	}
-	if got, want := defaultAddr("status", "/nonexistent/sock"), "http://127.0.0.1:9201"; got != want {
-		t.Errorf("status without a socket: got %q, want %q", got, want)
+	for _, verb := range []string{"status", "top", "requests", "drain", "resume", "scrub"} {
+		if got, want := defaultAddr(verb, "/nonexistent/sock"), "http://127.0.0.1:9201"; got != want {
+			t.Errorf("%s without a socket: got %q, want %q", verb, got, want)
+		}
 	}
 	dir := shortDir(t)
 	_, addr := serveIn(t, dir)
