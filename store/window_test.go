@@ -231,47 +231,71 @@ func TestFollowersHoldTheirShare(t *testing.T) {
 	}
 }
 
-// A single batch is as fast with its share of the memory as with all of it, within
-// the 5 % of case C1, be the device the slower side or the client. Device and time are simulated: 4 workers
-// move a MiB in 10 ms each, 32 keys are of 3 MiB, and the budget is 21 of them, as
-// 512 MiB are of 24 MiB.
+// A single batch, of loads or of stores, is as fast with its share of the memory as
+// with all of it, within the 5 % of case C1, be the device the slower side or the
+// client. Device and time are simulated: 4 workers move a MiB in 10 ms each, 32 keys
+// are of 3 MiB, and the budget is 21 of them, as 512 MiB are of 24 MiB.
 func TestWindowCostsASingleBatchNothing(t *testing.T) {
 	const n, size, budget = 32, 3 << 20, 64 << 20
-	load := func(client time.Duration, share int64) (took time.Duration) {
+	keys := names(n)
+	timed := func(batch func(r *rig, client time.Duration, share int64), client time.Duration, share int64) (took time.Duration) {
 		synctest.Test(t, func(t *testing.T) {
 			slow := time.Duration(0)
 			r := newRig(t, func(o *rigOptions) {
-				o.slotSize, o.slots, o.workers, o.payload, o.buffers, o.interval = 1<<20, n*3+8, 4, size, budget, 1000*time.Hour
+				o.slotSize, o.slots, o.workers, o.payload, o.buffers, o.interval = 1<<20, 2*n*3+8, 4, size, budget, 1000*time.Hour
 				o.service = func(ioengine.Dir, int) time.Duration { return slow }
 			})
-			keys := names(n)
 			r.mustStore(size, keys...)
 			slow = 10 * time.Millisecond
 			began := time.Now()
-			l, err := r.s.loadWithin(t.Context(), ns, keys, 0, share)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for it, more := l.Next(); more; it, more = l.Next() {
-				if it.Status != OK {
-					t.Fatalf("%q: %v", it.Key, it.Status)
-				}
-				time.Sleep(client)
-				it.Buf.Release()
-			}
+			batch(r, client, share)
 			took = time.Since(began)
-			l.Close()
 			r.end()
 		})
 		return took
 	}
+	load := func(r *rig, client time.Duration, share int64) {
+		l, err := r.s.loadWithin(context.Background(), ns, keys, 0, share)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		for it, more := l.Next(); more; it, more = l.Next() {
+			if it.Status != OK {
+				t.Fatalf("%q: %v", it.Key, it.Status)
+			}
+			time.Sleep(client)
+			it.Buf.Release()
+		}
+	}
+	store := func(r *rig, client time.Duration, share int64) {
+		st, err := r.s.BeginStore(context.Background(), ns, StoreOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		st.window.share = share
+		for _, k := range keys {
+			buf, err := st.Buffer(context.Background(), size, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(client)
+			st.Add(StoreItem{Key: "new-" + k, Len: size, Buf: buf})
+		}
+		res, err := st.Commit()
+		if err != nil || res[n-1].Status != OK {
+			t.Fatalf("%+v, %v", res, err)
+		}
+	}
 	const device = 7500 * time.Microsecond // for one key
-	for name, client := range map[string]time.Duration{"device": 0, "device, just": device - time.Millisecond, "even": device, "client": 2 * device} {
-		whole, quarter := load(client, budget), load(client, budget/windowShare)
-		if ratio := float64(quarter) / float64(whole); ratio > 1.05 {
-			t.Errorf("the %s is slower: %v with a quarter of the memory, %v with all of it: ratio %.3f", name, quarter, whole, ratio)
-		} else {
-			t.Logf("the %s is slower: ratio %.3f (%v, %v)", name, ratio, quarter, whole)
+	for what, batch := range map[string]func(*rig, time.Duration, int64){"load": load, "store": store} {
+		for name, client := range map[string]time.Duration{"device": 0, "device, just": device - time.Millisecond, "even": device, "client": 2 * device} {
+			whole, quarter := timed(batch, client, budget), timed(batch, client, budget/windowShare)
+			ratio := float64(quarter) / float64(whole)
+			t.Logf("%s, the slower is the %s: ratio %.3f (%v with a quarter of the memory, %v with all of it)", what, name, ratio, quarter, whole)
+			if ratio > 1.05 {
+				t.Error("that is slower")
+			}
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // process is a daemon in a process of its own, which is this test's binary: for
-// tests that kill it, or look at what it takes of the machine.
+// tests that look at what it takes of the machine, or at how it starts anew.
 type process struct {
 	t      *testing.T
 	cmd    *exec.Cmd
@@ -57,26 +57,15 @@ func startProcess(t *testing.T, c *config.Config, env ...string) *process {
 // stop ends it as an operator does.
 func (p *process) stop() {
 	p.t.Helper()
-	if p.end(unix.SIGTERM); p.cmd.ProcessState != nil && p.cmd.ProcessState.ExitCode() != exitOK {
-		p.t.Errorf("the daemon ended with %v: %s", p.cmd.ProcessState, p.log)
-	}
-}
-
-// kill ends it as a power cut does.
-func (p *process) kill() { p.end(unix.SIGKILL) }
-
-func (p *process) end(sig unix.Signal) {
-	p.t.Helper()
 	if p.done {
 		return
 	}
 	p.done = true
-	if err := p.cmd.Process.Signal(sig); err != nil {
+	if err := p.cmd.Process.Signal(unix.SIGTERM); err != nil {
 		p.t.Error(err)
 	}
-	<-p.exited
-	if sig == unix.SIGKILL {
-		p.cmd.ProcessState = nil
+	if err := <-p.exited; err != nil {
+		p.t.Errorf("the daemon ended with %v: %s", err, p.log)
 	}
 }
 
