@@ -4,8 +4,10 @@ package store
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -166,5 +168,47 @@ func TestShortHangIsWaitedFor(t *testing.T) {
 		if got := r.health("s0"); got != HealthOnline {
 			t.Errorf("health: %s", got)
 		}
+	})
+}
+
+// Keys of a slab that hangs do not keep those of another one from being read, even
+// where they fill the batch's share of the memory.
+func TestHungSlabLeavesTheWindow(t *testing.T) {
+	inBubble(t, func(o *rigOptions) { o.slabs, o.slots, o.slotSize = 2, 64, 1<<20-4096 }, func(t *testing.T, r *rig) {
+		keys := names(8)
+		r.mustStoreTogether(7<<20, keys...) // two fill the window
+		release := r.devs[0].Hang(0, r.devs[0].Geometry().Size)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+		defer cancel()
+		hung := r.on(0, keys...)
+		l, err := r.s.Load(ctx, ns, append(slices.Clone(hung), r.on(1, keys...)...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		for i := range keys {
+			it, _ := l.Next()
+			want := OK
+			if i < len(hung) {
+				want = Unavailable
+			}
+			if it.Status != want {
+				t.Errorf("key %d, %q: %v (%v), want %v", i, it.Key, it.Status, it.Err, want)
+			}
+			if it.Buf != nil {
+				it.Buf.Release()
+			}
+		}
+		if took := time.Since(began); took > hangLimit+2*watchEvery {
+			t.Errorf("the batch took %v", took)
+		}
+		release()
+		synctest.Wait() // the reads of the keys given up have ended
+		l.window.mu.Lock()
+		if l.window.held != 7<<20 || l.window.keys != 1 { // the last result counts on
+			t.Errorf("at the end the window counts %d bytes of %d keys", l.window.held, l.window.keys)
+		}
+		l.window.mu.Unlock()
+		l.Close()
 	})
 }

@@ -45,12 +45,14 @@ type Loading struct {
 // loadItem is one key of a Loading.
 type loadItem struct {
 	LoadItem
-	head  id
-	vol   int
-	pay   slab.Payload
-	ready bool // guarded by Loading.mu
-	begun bool // guarded by Loading.mu: its read was submitted
-	taken bool // guarded by Loading.mu: nobody will ask for the buffer any more
+	head id
+	vol  int
+	pay  slab.Payload
+	// Guarded by Loading.mu.
+	ready   bool
+	begun   bool // its read was submitted
+	taken   bool // nobody will ask for the buffer any more
+	charged bool // the window counts it
 }
 
 // LoadItem is the result of one key.
@@ -91,7 +93,7 @@ func (s *Store) loadWithin(ctx context.Context, ns string, keys []string, still 
 	l.capture(sp, keys)
 	l.stops = append(l.stops, context.AfterFunc(l.ctx, l.wakeAll))
 	for _, v := range l.volumes() {
-		l.stops = append(l.stops, context.AfterFunc(v.health.stuck.on(), l.wakeAll))
+		l.stops = append(l.stops, context.AfterFunc(v.health.stuck.on(), l.letGo))
 	}
 	s.work.Add(1) // for run; the one from begin is Close's
 	go l.run()
@@ -226,11 +228,13 @@ func (l *Loading) finish(it *loadItem, status Status, err error) {
 		buf = nil
 	}
 	it.ready = true
+	if it.Buf == nil {
+		l.unchargeLocked(it)
+	}
 	l.wake.Broadcast()
 	l.mu.Unlock()
 	if buf != nil {
 		buf.Release()
-		l.window.give(it.Bytes)
 	}
 }
 
@@ -265,13 +269,14 @@ func (l *Loading) Next() (LoadItem, bool) {
 		l.trace.At(StageStart)
 	}
 	it.taken = true
+	if it.ready && it.Buf != nil && it.charged {
+		l.given, it.charged = it.Bytes, false
+	}
+	l.unchargeLocked(it)
 	r := LoadItem{Key: it.Key, Status: Deadline, Err: l.ctx.Err()}
 	switch why := l.lost(it); {
 	case it.ready:
 		r = it.LoadItem
-		if r.Buf != nil {
-			l.given = r.Bytes
-		}
 	case r.Err == nil:
 		r.Status, r.Err = Unavailable, cmp.Or(why, errOut)
 	}

@@ -41,6 +41,7 @@ func (l *Loading) run() {
 			}
 		}
 		l.still = 0
+		l.charge(it)
 		batch = append(batch, it)
 	}
 	l.submit(batch)
@@ -99,4 +100,38 @@ func (l *Loading) endAll(items []*loadItem, status Status, err error) {
 		l.finish(it, status, err)
 	}
 	l.s.release(heads)
+}
+
+// charge notes that the window counts a key that has its memory.
+func (l *Loading) charge(it *loadItem) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	it.charged = true
+	if it.taken || l.lost(it) != nil {
+		l.unchargeLocked(it)
+	}
+}
+
+// unchargeLocked lets the window count a key no more. The memory of a read that
+// nobody waits for is bounded by the share of its slab alone.
+// +checklocks:l.mu
+func (l *Loading) unchargeLocked(it *loadItem) {
+	if it.charged {
+		it.charged = false
+		l.window.give(it.Bytes)
+	}
+}
+
+// letGo goes on without the slabs that hang: Next waits for nothing of theirs, and
+// what they hold of the window is left to the keys of others, for they may keep it
+// for hours.
+func (l *Loading) letGo() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, it := range l.items {
+		if !it.ready && l.lost(it) != nil {
+			l.unchargeLocked(it)
+		}
+	}
+	l.wake.Broadcast()
 }
