@@ -161,6 +161,7 @@ func TestSlowHeaders(t *testing.T) {
 // the others up for seconds.
 func TestSlowBodies(t *testing.T) {
 	kinds := []string{
+		"GET /v1/kv/default/slow-%d HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n",
 		"PUT /v1/kv/default/slow-%d HTTP/1.1\r\nHost: x\r\nContent-Length: 2000000\r\n\r\nxxxx",
 		"POST /v1/batch/store?namespace=default&x=%d HTTP/1.1\r\nHost: x\r\nContent-Type: " + api.MediaFrames + "\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nxxxxx",
 		"POST /v1/batch/store?namespace=default&family=%d HTTP/1.1\r\nHost: x\r\nContent-Type: " + api.MediaFrames + "\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"key\"",

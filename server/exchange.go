@@ -68,6 +68,7 @@ func (p Pace) allow(n int64) time.Duration {
 // WriteHeader begins the response.
 func (x *exchange) WriteHeader(code int) {
 	if x.code == 0 && code >= 200 {
+		x.endBody()
 		x.code = code
 		x.writeWithin(0)
 	}
@@ -77,7 +78,7 @@ func (x *exchange) WriteHeader(code int) {
 // Write sends p, which must be taken within its time.
 func (x *exchange) Write(p []byte) (int, error) {
 	if x.code == 0 {
-		x.code = http.StatusOK
+		x.WriteHeader(http.StatusOK)
 	}
 	x.trace.At(store.StageClient)
 	x.writeWithin(int64(len(p)))
@@ -261,6 +262,33 @@ func (b *pacedBody) end() {
 
 // Close implements io.Closer.
 func (b *pacedBody) Close() error { return b.r.Close() }
+
+// unreadMost is how many bytes of a body that no handler asks for are read all the
+// same, so that the connection can go on.
+const unreadMost = 64 << 10
+
+// skip reads a body that no handler will, if it is small. Without it net/http would
+// read it, for as long as the client likes.
+func (x *exchange) skip() error {
+	b := &x.body
+	unasked := b.waits && !b.begun
+	if b.ended || unasked || x.r.ContentLength == 0 || x.r.ContentLength > unreadMost || x.Header().Get("Connection") == "close" {
+		return nil
+	}
+	if _, err := io.CopyN(io.Discard, b, unreadMost+1); err != nil && !b.whole {
+		return x.bodyError(err, b.got.Load(), x.r.ContentLength)
+	}
+	return nil
+}
+
+// endBody is for the beginning of an answer: what is left of the body then is read
+// if it is small; else the connection ends with the answer.
+func (x *exchange) endBody() {
+	_ = x.skip() // its failure ends the connection, with the answer
+	if x.r.ContentLength != 0 && !x.body.whole {
+		x.Header().Set("Connection", "close")
+	}
+}
 
 // drain reads what is left of a body that is refused, up to limit bytes: a
 // client that sends before it reads would see a reset instead of the answer.

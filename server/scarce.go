@@ -74,6 +74,12 @@ func counts(pattern string) bool {
 // reads what is left of the body.
 func (s *Server) execute(x *exchange, r *http.Request, h handler) error {
 	defer x.hold.end()
+	switch r.Method {
+	case http.MethodGet, http.MethodHead, http.MethodDelete: // no handler of theirs reads a body
+		if err := x.skip(); err != nil {
+			return err
+		}
+	}
 	if counts(r.Pattern) {
 		if !s.places.take(1) {
 			return s.overloaded(place, "%d data requests are being answered, which is limits.requests", s.places.limit)
