@@ -161,6 +161,9 @@ func TestSlowHeaders(t *testing.T) {
 // the others up for seconds.
 func TestSlowBodies(t *testing.T) {
 	kinds := []string{
+		"PUT /v1/kv/default/small-%d HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nxxxx",
+		"POST /v1/batch/lookup HTTP/1.1\r\nHost: x%d\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{",
+		"POST /v1/nothing HTTP/1.1\r\nHost: x%d\r\nContent-Length: 100\r\n\r\n{",
 		"GET /v1/kv/default/slow-%d HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n",
 		"PUT /v1/kv/default/slow-%d HTTP/1.1\r\nHost: x\r\nContent-Length: 2000000\r\n\r\nxxxx",
 		"POST /v1/batch/store?namespace=default&x=%d HTTP/1.1\r\nHost: x\r\nContent-Type: " + api.MediaFrames + "\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nxxxxx",
@@ -169,7 +172,7 @@ func TestSlowBodies(t *testing.T) {
 		"POST /v1/batch/lookup?namespace=default HTTP/1.1\r\nHost: x%d\r\nContent-Type: text/plain\r\nContent-Length: 40000000\r\n\r\nkey\n",
 	}
 	abused(t, func(t *testing.T, r *rig, dial func() net.Conn, good *wellBehaved) {
-		conns := many(t, 300, dial, func(i int) string { return fmt.Sprintf(kinds[i%len(kinds)], i) })
+		conns := many(t, 400, dial, func(i int) string { return fmt.Sprintf(kinds[i%len(kinds)], i) })
 		synctest.Wait()
 		if got := r.srv.places.used.Load(); got != 64 {
 			t.Errorf("%d data requests are executing, limits.requests is 64", got)

@@ -252,12 +252,19 @@ func (b *pacedBody) Read(p []byte) (int, error) {
 }
 
 // end takes the read deadline back, else it would end the request while its
-// answer is being made: net/http reads on to notice a client that goes away.
+// answer is being made: net/http reads on to notice a client that goes away. After a
+// body that failed nothing more is to be read: net/http would wait for what is left
+// of it, until the client closes the connection.
 func (b *pacedBody) end() {
-	if !b.ended {
-		b.ended = true
-		_ = b.x.rc.SetReadDeadline(time.Time{})
+	if b.ended {
+		return
 	}
+	b.ended = true
+	t := time.Time{}
+	if !b.whole {
+		t = longAgo()
+	}
+	_ = b.x.rc.SetReadDeadline(t)
 }
 
 // Close implements io.Closer.
