@@ -109,8 +109,8 @@ func (st *Storing) claimLocked(it *storeItem, c *claim, p *plan, now int64) {
 		it.follow = other
 		return
 	}
-	if st.ns.gone {
-		it.end(Unavailable, fmt.Errorf("%w %q: it was deleted meanwhile", ErrNamespace, st.ns.name))
+	if err := st.ns.hereLocked(); err != nil {
+		it.end(Unavailable, err)
 		return
 	}
 	if !p.choose(it) || !st.chargeLocked(it, s.volumes[it.vol].slotBytes(it.Len)) {

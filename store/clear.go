@@ -54,7 +54,9 @@ func (s *Store) Clear(ctx context.Context, ns string) (ClearResult, error) {
 		if err := s.commits.broken(); err != nil {
 			return r, err
 		}
-		s.clearChunk(c, from, min(from+sweepChunk, len(s.x.gen)), &r)
+		if err := s.clearChunk(c, from, min(from+sweepChunk, len(s.x.gen)), &r); err != nil {
+			return r, err
+		}
 	}
 	// Also on relaxed slabs, where a crash could bring back what was removed.
 	return r, s.commits.wait(ctx, s.commits.enqueue(group{sync: true}))
@@ -65,8 +67,14 @@ func (s *Store) Clear(ctx context.Context, ns string) (ClearResult, error) {
 func (s *Store) beginClear(sp *space) (*clearing, error) {
 	c := &clearing{space: sp, before: math.MaxUint64, spared: map[uint64]struct{}{}}
 	h := s.lock(lockClear)
-	s.clearing = c
+	err := sp.hereLocked()
+	if err == nil {
+		s.clearing = c
+	}
 	s.unlock(h)
+	if err != nil {
+		return nil, err
+	}
 	gen, err := s.o.Meta.NextGenerations(1)
 	if err != nil {
 		s.endClear()
@@ -92,13 +100,18 @@ func (s *Store) spareLocked(sp *space, gen uint64) {
 	}
 }
 
-// clearChunk removes what c covers among the ids of one chunk.
-func (s *Store) clearChunk(c *clearing, from, to int, r *ClearResult) {
+// clearChunk removes what c covers among the ids of one chunk. The namespace's
+// number may be another's once it is deleted, so that is looked at every time.
+func (s *Store) clearChunk(c *clearing, from, to int, r *ClearResult) error {
 	slots := s.newSlotLists(0)
 	now := s.nowMS()
 	g := group{at: now, sync: true, left: s.spare()}
 	h := s.lock(lockClear)
 	defer s.unlock(h)
+	if err := c.space.hereLocked(); err != nil {
+		s.unused(g.left)
+		return err
+	}
 	for i := from; i < to; i++ {
 		e := id(i)
 		if s.x.life[e] != live || s.x.ns[e] != c.space.num || s.x.gen[e] >= c.before {
@@ -119,8 +132,9 @@ func (s *Store) clearChunk(c *clearing, from, to int, r *ClearResult) {
 	}
 	if len(g.deletes) == 0 {
 		s.unused(g.left)
-		return
+		return nil
 	}
 	s.move(slots, slab.Used, slab.Deleting)
 	s.commits.enqueue(g)
+	return nil
 }

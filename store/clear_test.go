@@ -107,7 +107,9 @@ func TestClearDrawsALine(t *testing.T) {
 	r.remove(false, "removed")
 	r.mustStore(1000, "after", "removed")
 	var got ClearResult
-	r.s.clearChunk(c, 0, len(r.s.x.gen), &got)
+	if err := r.s.clearChunk(c, 0, len(r.s.x.gen), &got); err != nil {
+		t.Error(err)
+	}
 	r.s.endClear()
 	if got != (ClearResult{Removed: 2}) {
 		t.Errorf("got %+v, want 2 removed: before, begun and ended before", got)

@@ -56,6 +56,15 @@ func (sp *space) holds(v *volume) {
 	}
 }
 
+// hereLocked returns why nothing may be done in the namespace any more: it was
+// deleted since the request found it. Called under the pin lock.
+func (sp *space) hereLocked() error {
+	if sp.gone {
+		return fmt.Errorf("%w %q: it was deleted meanwhile", ErrNamespace, sp.name)
+	}
+	return nil
+}
+
 // named returns the namespace of a name, served or not, or nil.
 func (s *Store) named(name string) *space { return (*s.names.Load())[name] }
 

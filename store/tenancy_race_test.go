@@ -6,9 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/go-cmp/cmp"
@@ -125,6 +127,46 @@ func TestDeleteBehindACorruptEntry(t *testing.T) {
 	if got := r.s.Namespaces(); len(got) != 1 {
 		t.Errorf("after a crash: %+v", got)
 	}
+}
+
+// A clear that is waiting for its turn, or is under way, when its namespace is
+// deleted ends with an error. It leaves the namespace alone that has its number
+// now.
+func TestDeleteUnderAClear(t *testing.T) {
+	inBubble(t, func(*rigOptions) {}, func(t *testing.T, r *rig) {
+		ctx := context.Background()
+		r.put(Namespace{Name: "a"})
+		r.s.clears <- struct{}{} // another clear is under way
+		waiting := make(chan error, 1)
+		go func() { waiting <- second(r.s.Clear(ctx, "a")) }()
+		synctest.Wait()
+		begun, err := r.s.beginClear(r.s.named("a"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		old := r.s.named("a").num
+		if err := r.s.DeleteNamespace(ctx, "a"); err != nil {
+			t.Fatal(err)
+		}
+		r.put(Namespace{Name: "b"})
+		if r.s.named("b").num != old {
+			t.Fatal("b has another number: the test shows nothing")
+		}
+		r.storeIn("b", 1000, "k1", "k2")
+		begun.before = math.MaxUint64
+		var got ClearResult
+		if err := r.s.clearChunk(begun, 0, len(r.s.x.gen), &got); !errors.Is(err, ErrNamespace) || got != (ClearResult{}) {
+			t.Errorf("the clear under way: %+v, %v", got, err)
+		}
+		r.s.endClear()
+		<-r.s.clears
+		if err := <-waiting; !errors.Is(err, ErrNamespace) {
+			t.Errorf("the clear that waited: %v", err)
+		}
+		if got := r.lookupIn("b", "k1", "k2"); !cmp.Equal(got, all(2, OK)) {
+			t.Errorf("b: %v", got)
+		}
+	})
 }
 
 // Leases of a deleted namespace end with it, and cannot be used in a new one of
