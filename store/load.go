@@ -93,7 +93,7 @@ func (s *Store) loadWithin(ctx context.Context, ns string, keys []string, still 
 	l.capture(sp, keys)
 	l.stops = append(l.stops, context.AfterFunc(l.ctx, l.wakeAll))
 	for _, v := range l.volumes() {
-		l.stops = append(l.stops, context.AfterFunc(v.health.stuck.on(), l.letGo))
+		l.stops = append(l.stops, context.AfterFunc(v.health.stuck.on(), l.wakeAll))
 	}
 	s.work.Add(1) // for run; the one from begin is Close's
 	go l.run()

@@ -107,31 +107,17 @@ func (l *Loading) charge(it *loadItem) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	it.charged = true
-	if it.taken || l.lost(it) != nil {
+	if it.taken { // Next gave it up: its slab hangs
 		l.unchargeLocked(it)
 	}
 }
 
-// unchargeLocked lets the window count a key no more. The memory of a read that
-// nobody waits for is bounded by the share of its slab alone.
+// unchargeLocked lets the window count a key no more: of one that Next gave up the
+// device may keep the memory for hours, and the share of its slab bounds that.
 // +checklocks:l.mu
 func (l *Loading) unchargeLocked(it *loadItem) {
 	if it.charged {
 		it.charged = false
 		l.window.give(it.Bytes)
 	}
-}
-
-// letGo goes on without the slabs that hang: Next waits for nothing of theirs, and
-// what they hold of the window is left to the keys of others, for they may keep it
-// for hours.
-func (l *Loading) letGo() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, it := range l.items {
-		if !it.ready && l.lost(it) != nil {
-			l.unchargeLocked(it)
-		}
-	}
-	l.wake.Broadcast()
 }
