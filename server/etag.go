@@ -12,19 +12,17 @@ import (
 	"github.com/rawblockd/rawblockd/store"
 )
 
-// etag is an object's ETag: its generation, which no two entries ever share.
-func etag(gen uint64) string { return `"` + strconv.FormatUint(gen, 16) + `"` }
+// etag is an object's ETag: what the store calls the entry, no two of which are
+// ever called the same.
+func (o *object) etag(gen uint64) string { return `"` + o.st.Tag(gen) + `"` }
 
 // describe sets the headers of an object.
-func (x *exchange) describe(bytes int64, gen uint64) {
+func (x *exchange) describe(bytes int64, etag string) {
 	h := x.Header()
-	h.Set("ETag", etag(gen))
+	h.Set("ETag", etag)
 	h.Set("Content-Type", api.MediaOctets)
 	h.Set("Content-Length", strconv.FormatInt(bytes, 10))
 }
-
-// holds tells whether one of the tags of If-None-Match is gen's.
-func holds(tags []string, gen uint64) bool { return tagged(tags, etag(gen)) }
 
 // tagged tells whether own is one of the tags of If-None-Match. A list is cut at
 // its commas: none of our tags has one.
@@ -41,8 +39,8 @@ func tagged(tags []string, own string) bool {
 }
 
 // unchanged answers that the client has the object already.
-func (x *exchange) unchanged(gen uint64) error {
-	x.Header().Set("ETag", etag(gen))
+func (x *exchange) unchanged(etag string) error {
+	x.Header().Set("ETag", etag)
 	x.WriteHeader(http.StatusNotModified)
 	return nil
 }

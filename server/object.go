@@ -142,8 +142,8 @@ func (s *Server) get(x *exchange, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		if found.Status == store.OK && holds(tags, found.Gen) {
-			return x.unchanged(found.Gen)
+		if own := o.etag(found.Gen); found.Status == store.OK && tagged(tags, own) {
+			return x.unchanged(own)
 		}
 	}
 	loading, err := o.st.LoadWithin(o.ctx, o.namespace, []string{o.key}, s.o.MemoryWait)
@@ -158,7 +158,7 @@ func (s *Server) get(x *exchange, r *http.Request) error {
 	}
 	defer item.Buf.Release()
 	x.hold.take(memory)
-	x.describe(item.Bytes, item.Gen)
+	x.describe(item.Bytes, o.etag(item.Gen))
 	x.WriteHeader(http.StatusOK)
 	return payload(x, item.Buf)
 }
@@ -177,10 +177,11 @@ func (s *Server) head(x *exchange, r *http.Request) error {
 	if res.Status != store.OK {
 		return api.StatusProblem(word(res.Status), x.explain(res.Status, res.Err))
 	}
-	if holds(r.Header.Values("If-None-Match"), res.Gen) {
-		return x.unchanged(res.Gen)
+	etag := o.etag(res.Gen)
+	if tagged(r.Header.Values("If-None-Match"), etag) {
+		return x.unchanged(etag)
 	}
-	x.describe(res.Bytes, res.Gen)
+	x.describe(res.Bytes, etag)
 	x.WriteHeader(http.StatusOK)
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/rawblockd/rawblockd/api"
+	"github.com/rawblockd/rawblockd/store"
 )
 
 // explainOne says why one key is there or not. That it is not is no error here.
@@ -21,11 +22,20 @@ func (s *Server) explainOne(x *exchange, r *http.Request) error {
 	}
 	res := api.Explanation{
 		Key: o.key, Status: word(e.Status), Reason: e.Reason.String(), Detail: e.Detail, At: fromMillis(e.At),
-		Slab: e.Slab, Bytes: e.Bytes, SlotBytes: e.SlotBytes, Generation: e.Generation,
+		Bytes: e.Bytes, SlotBytes: e.SlotBytes,
 		StoredAt: fromMillis(e.StoredAt), ExpiresAt: fromMillis(e.ExpiresAt), Pinned: e.Pinned,
 	}
+	if x.access.admin {
+		locate(&res, e)
+	}
+	return x.json(res)
+}
+
+// locate says where an entry lies, and as which. Generations and slots count for
+// all namespaces together, so they tell how much others store, and where.
+func locate(res *api.Explanation, e store.Explanation) {
+	res.Slab, res.Generation = e.Slab, e.Generation
 	if e.Slab != "" {
 		res.Slot = &e.Slot
 	}
-	return x.json(res)
 }

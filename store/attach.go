@@ -32,6 +32,7 @@ func (s *Store) attach() error {
 		total += uint64(v.slab.SlotCount())
 	}
 	s.bound()
+	s.opaque = newOpaque(s.volumes)
 	x, err := newIndex(total)
 	if err != nil {
 		return err

@@ -318,8 +318,18 @@ func TestList(t *testing.T) {
 	if len(seen) != 19 || seen[keys[3]] || pages < 3 {
 		t.Errorf("%d keys on %d pages", len(seen), pages)
 	}
-	if _, _, err := r.s.List(context.Background(), ns, "9:x", 1); !errors.Is(err, ErrCursor) {
-		t.Errorf("bad cursor: %v", err)
+	// A cursor and an entry's name outlast a restart.
+	_, cursor, err := r.s.List(context.Background(), ns, "", 7)
+	tag := r.s.Tag(5)
+	r.restart()
+	got, _, again := r.s.List(context.Background(), ns, cursor, 20)
+	if err != nil || again != nil || len(got) != 12 || r.s.Tag(5) != tag || tag == r.s.Tag(6) {
+		t.Errorf("after a restart: %d entries %v %v, tags %s and %s", len(got), err, again, tag, r.s.Tag(5))
+	}
+	for _, bad := range []string{"9:x", "0:1", cursor[2:]} {
+		if _, _, err := r.s.List(context.Background(), ns, bad, 1); !errors.Is(err, ErrCursor) {
+			t.Errorf("bad cursor: %v", err)
+		}
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 type Explanation struct {
 	Status Status // what a lookup answers
 	Reason Reason // never Forced, Cleared, Replaced or IOError: Detail tells those apart
-	Detail string // a sentence
+	Detail string // a sentence; not where the entry lies
 	At     int64  // unix ms: when it came to be so; 0: not known
 
 	// Of an entry that is in the index, be it expired or out of reach.
@@ -79,14 +79,13 @@ func (s *Store) explainEntry(e *Explanation, res KeyResult, head id, now int64) 
 	if row, ok, err := s.o.Meta.Get(inc, slot); err == nil && ok && row.Gen == e.Generation {
 		e.StoredAt = row.StoredAt
 	}
-	where := fmt.Sprintf("%d bytes from slot %d of slab %q on", e.Bytes, e.Slot, e.Slab)
 	switch res.Status {
 	case Expired:
 		e.Reason, e.At = ReasonExpired, e.ExpiresAt
 		e.Detail = "its time to live ended at " + stamp(e.ExpiresAt) + "; it counts as absent and is about to be removed"
 	case OK:
 		e.Reason, e.At = ReasonStored, e.StoredAt
-		e.Detail = "it is stored: " + where
+		e.Detail = fmt.Sprintf("it is stored: %d bytes", e.Bytes)
 		switch {
 		case e.ExpiresAt == 0:
 		case e.ExpiresAt <= now:
@@ -95,7 +94,7 @@ func (s *Store) explainEntry(e *Explanation, res KeyResult, head id, now int64) 
 			e.Detail += "; it expires at " + stamp(e.ExpiresAt)
 		}
 	default:
-		e.Reason, e.Detail = ReasonUnavailable, "it is stored ("+where+") but cannot be served now"
+		e.Reason, e.Detail = ReasonUnavailable, "it is stored but cannot be served now"
 		if res.Err != nil {
 			e.Detail += ": " + res.Err.Error()
 		}

@@ -61,7 +61,7 @@ func TestExplain(t *testing.T) {
 		at     int64
 		says   string
 	}{
-		{"stored", OK, ReasonStored, t0, "10000 bytes from slot"},
+		{"stored", OK, ReasonStored, t0, "it is stored: 10000 bytes"},
 		{"short", OK, ReasonStored, t0, "expires at " + stamp(t0+60_000)},
 		{"never", Missing, ReasonNeverStored, 0, "since this process started at " + stamp(t0)},
 		{"removed", Missing, ReasonRemoved, t1, "a request removed it, at " + stamp(t1)},

@@ -6,8 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 
 	"github.com/rawblockd/rawblockd/meta"
 )
@@ -36,7 +34,7 @@ func (s *Store) List(ctx context.Context, ns, cursor string, limit int) ([]ListE
 		return nil, "", err
 	}
 	defer s.work.Done()
-	vol, from, err := s.parseCursor(cursor)
+	vol, from, err := s.parseCursor(sp, cursor)
 	if err != nil {
 		return nil, "", err
 	}
@@ -50,13 +48,14 @@ func (s *Store) List(ctx context.Context, ns, cursor string, limit int) ([]ListE
 			return nil, "", err
 		}
 		if len(out) == limit {
-			return s.present(out), fmt.Sprintf("%d:%d", vol, next), nil
+			return s.present(out), s.cursor(sp, vol, next), nil
 		}
 	}
 	return s.present(out), "", nil
 }
 
-// listVolume appends entries of one slab and returns the slot to go on from.
+// listVolume appends entries of one slab and returns the slot to go on from: the one
+// behind the last entry, so that it does not depend on what others have there.
 func (s *Store) listVolume(ctx context.Context, sp *space, vol int, from uint32, limit int, out *[]ListEntry) (uint32, error) {
 	v := s.volumes[vol]
 	if from >= v.slab.SlotCount() {
@@ -68,12 +67,12 @@ func (s *Store) listVolume(ctx context.Context, sp *space, vol int, from uint32,
 		if stop = ctx.Err(); stop != nil {
 			return false
 		}
-		if len(*out) == limit {
-			next = head
-			return false
-		}
 		if rowErr == nil && row.Namespace == sp.name {
 			*out = append(*out, ListEntry{Key: row.Key, Bytes: int64(row.Len), StoredAt: row.StoredAt, ExpiresAt: row.ExpiresAt, head: head + v.base, gen: row.Gen})
+		}
+		if len(*out) == limit {
+			next = head + 1
+			return false
 		}
 		return true
 	})
@@ -100,18 +99,4 @@ func (s *Store) present(in []ListEntry) []ListEntry {
 		out = append(out, e)
 	}
 	return out
-}
-
-// parseCursor reads "volume:slot".
-func (s *Store) parseCursor(cursor string) (vol int, from uint32, err error) {
-	if cursor == "" {
-		return 0, 0, nil
-	}
-	a, b, ok := strings.Cut(cursor, ":")
-	n, errA := strconv.ParseUint(a, 10, 16)
-	slot, errB := strconv.ParseUint(b, 10, 32)
-	if !ok || errA != nil || errB != nil || int(n) >= len(s.volumes) {
-		return 0, 0, fmt.Errorf("%w %q: use the one that the last page gave", ErrCursor, cursor)
-	}
-	return int(n), uint32(slot), nil
 }

@@ -19,6 +19,7 @@ import (
 type Store struct {
 	o       Options
 	hash    hasher
+	opaque  opaque
 	volumes []*volume
 	records []meta.SlabRecord // of slabs, as they were before this start; for Open
 	born    uint64            // generations from here on are of this mount
