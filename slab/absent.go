@@ -71,6 +71,14 @@ func Gone(err error) bool {
 	return false
 }
 
+// Unfit reports whether an error of Open says that the device is there and can serve
+// no slab as it is: there is no label on it that can be read, or it is smaller than
+// its label says. Only the second, a TruncatedError, tells whose slab it was.
+func Unfit(err error) bool {
+	var short *TruncatedError
+	return errors.Is(err, ErrNoLabel) || errors.Is(err, ErrUnread) || errors.As(err, &short)
+}
+
 // CheckLabel reads the label copies from the device, past the engine and its queue,
 // and fails unless one of them is this slab's: a sign of life. It waits for as long
 // as the device does.

@@ -57,6 +57,23 @@ func (e *optionError) Unwrap() []error {
 	return []error{ErrOption, e.cause}
 }
 
+// TruncatedError says that a device ends before its slab does. It is an ErrGeometry.
+type TruncatedError struct {
+	Incarnation [16]byte // the label's, as are
+	SlotSize    int64    // bytes, and
+	Slots       uint32
+	Need, Size  int64 // bytes: of the slab, and of the device
+}
+
+// Error says both sizes.
+func (e *TruncatedError) Error() string {
+	return fmt.Sprintf("%v: the label's %d slots and its last copy need %s, the device has %s: it is truncated or not the one that was initialised",
+		ErrGeometry, e.Slots, human(e.Need), human(e.Size))
+}
+
+// Unwrap returns ErrGeometry.
+func (e *TruncatedError) Unwrap() error { return ErrGeometry }
+
 // IOError is a transfer that failed. It says nothing about other transfers.
 type IOError struct {
 	Dir    ioengine.Dir

@@ -139,8 +139,7 @@ func (l *Label) check(g ioengine.Geometry) error {
 		return fmt.Errorf("%w: the label says %d slots", ErrGeometry, l.SlotCount)
 	}
 	if end := l.DataOffset + int64(l.SlotCount)*l.Stride; end > endOffset(g.Size) {
-		return fmt.Errorf("%w: the label's %d slots and its last copy need %s, the device has %s: it is truncated or not the one that was initialised",
-			ErrGeometry, l.SlotCount, human(roundUp(end, endZone)+endZone), human(g.Size))
+		return &TruncatedError{Incarnation: l.Incarnation, SlotSize: l.SlotSize, Slots: l.SlotCount, Need: roundUp(end, endZone) + endZone, Size: g.Size}
 	}
 	return nil
 }

@@ -53,7 +53,7 @@ func (s *Store) newVolume(c SlabConfig) *volume {
 	v.say(func(now *condition) {
 		now.samples = []sample{{at: time.Now()}}
 		if c.Slab == nil {
-			now.missing = c.Missing.Error()
+			now.missing, now.advice = c.Missing.Error(), c.Advice
 		}
 	})
 	return v
@@ -75,7 +75,7 @@ func (s *Store) missing(c SlabConfig) *slab.Slab {
 		return sl
 	}
 	s.o.Log.Error("slab is missing: its keys are unavailable until the daemon is restarted with it; the others are served",
-		"slab", c.Name, "device", c.Device, "incarnation", slab.UUID(o.Incarnation), "reason", c.Missing)
+		"slab", c.Name, "device", c.Device, "incarnation", slab.UUID(o.Incarnation), "reason", c.Missing, "advice", c.Advice)
 	return sl
 }
 

@@ -66,6 +66,7 @@ type health struct {
 // condition is all that the health follows from.
 type condition struct {
 	missing string // why it has no device; for good
+	advice  string // what to do about that
 
 	dead    string    // why it is offline, if errors say so
 	sign    string    // what came of the last look for a sign of life, if it was none
@@ -175,6 +176,9 @@ func (c *condition) judge(name string) *view {
 	is.sound = is.serves && c.shut == ""
 	if !is.stores {
 		is.err = fmt.Errorf("slab %q is %s: %s", name, is.word, is.reason)
+	}
+	if c.missing != "" && c.advice != "" { // for those who keep the daemon, not for each key of its clients
+		is.reason += "; " + c.advice
 	}
 	return is
 }

@@ -23,6 +23,7 @@ type SlabConfig struct {
 	Slab         *slab.Slab
 	Name, Device string
 	Missing      error
+	Advice       string // what to do about that, for people
 	// Relaxed: answers do not wait for the device; a background sync follows
 	// within Options.SyncInterval. A crash may lose the last interval.
 	Relaxed bool

@@ -64,6 +64,7 @@ type daemon struct {
 	// +checklocks:mu
 	devices []*device        // the slabs that could be opened
 	missing map[string]error // why others could not, by name; of the goroutine that opens
+	unfit   []unfitSlab      // those of them whose devices are there
 
 	arena *ioengine.Arena
 	meta  *meta.DB

@@ -38,6 +38,9 @@ func (d *daemon) open(ctx context.Context) error {
 	if err := d.openMeta(); err != nil {
 		return err
 	}
+	if err := d.admitUnfit(); err != nil {
+		return err
+	}
 	err := d.srv.Registry().Register(&ballastCollector{d.meta})
 	if err != nil {
 		return fmt.Errorf("register metrics: %w", err)
@@ -53,8 +56,8 @@ func (d *daemon) open(ctx context.Context) error {
 }
 
 // openSlabs opens all slabs. A device that is away or dead does not keep the others
-// from being served; a wrong one, or one that somebody holds, is a mistake that is
-// better not served around.
+// from being served, nor does one that is unfit, if admitUnfit agrees; a wrong one, or
+// one that somebody holds, is a mistake that is better not served around.
 func (d *daemon) openSlabs() error {
 	d.missing = map[string]error{}
 	for _, s := range d.cfg.Slabs {
@@ -69,6 +72,9 @@ func (d *daemon) openSlabs() error {
 		case err == nil:
 		case slab.Gone(err):
 			d.missing[s.Name] = err
+		case slab.Unfit(err):
+			d.missing[s.Name] = err
+			d.unfit = append(d.unfit, unfitSlab{s, err})
 		default:
 			return err
 		}
@@ -77,7 +83,10 @@ func (d *daemon) openSlabs() error {
 		return nil
 	}
 	first := d.cfg.Slabs[0]
-	err := fmt.Errorf("slab %q: %w", first.Name, d.missing[first.Name])
+	err := d.missing[first.Name]
+	if !slab.Unfit(err) { // that would name the slab twice
+		err = fmt.Errorf("slab %q: %w", first.Name, err)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("%w; correct slabs.device, or make it: rawblockd init %s --size SIZE creates a file", err, first.Device)
 	}
@@ -126,6 +135,9 @@ func (d *daemon) checkMounts() error {
 	found, err := meta.Exists(d.metaOpen.FS, d.cfg.Meta.Path)
 	if err != nil {
 		return metaAdvice(err)
+	}
+	if !found && len(d.unfit) > 0 {
+		return d.unfit[0].err // nobody can have served it
 	}
 	for _, s := range d.cfg.Slabs {
 		v := d.device(s.Name)
@@ -177,6 +189,8 @@ func (d *daemon) storeOptions() store.Options {
 		c := store.SlabConfig{Name: s.Name, Device: s.Device, Relaxed: s.Durability == "relaxed", Missing: d.missing[s.Name]}
 		if v := d.device(s.Name); v != nil {
 			c.Slab = v.slab
+		} else {
+			c.Advice = missingAdvice(s.Device, c.Missing)
 		}
 		o.Slabs = append(o.Slabs, c)
 	}

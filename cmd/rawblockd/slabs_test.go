@@ -249,10 +249,24 @@ func TestWrongDeviceOfSeveral(t *testing.T) {
 	for i := range loops {
 		loops[i], _ = os.Readlink(n.cfg.Slabs[i].Device)
 	}
-	relink(1, testdev.File(t, testSlab))
-	refused(t, exitFailed, n.path, `slab "s1"`, "no rawblockd label")
+	foreign := testdev.File(t, testSlab)
+	if _, err := slab.Init(foreign, slab.InitOptions{SlotSize: int64(n.cfg.Slabs[1].SlotSize), Name: "s1"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(foreign, testSlab/2); err != nil { // what is left of another slab is no part of this one
+		t.Fatal(err)
+	}
+	relink(1, foreign)
+	refused(t, exitFailed, n.path, `slab "s1"`, "it is truncated or not the one that was initialised")
 
 	relink(1, loops[1])
+	fresh := n.cfg.Slabs[1]
+	fresh.Name, fresh.Device = "new", testdev.File(t, testSlab)
+	n.cfg.Slabs = append(n.cfg.Slabs, fresh)
+	refused(t, exitFailed, write(t, n.cfg), `slab "new"`, "no rawblockd label", "run: rawblockd init "+fresh.Device)
+	n.cfg.Slabs = n.cfg.Slabs[:3]
+	write(t, n.cfg)
+
 	held, err := slab.OpenDevice(loops[1])
 	if err != nil {
 		t.Fatal(err)
