@@ -7,8 +7,9 @@ import (
 )
 
 // quarantineLimit is from how many quarantined slots on errors of the device take
-// no more out of use: a sick drive must not use itself up. Beyond it keys fail, and
-// their slots stay. One in 64, but some also of a small slab.
+// no more out of use: a sick drive must not use itself up. Beyond it keys that cannot
+// be read fail and stay, those with wrong bytes go and their slots are used again.
+// One in 64, but some also of a small slab.
 func quarantineLimit(total uint32) uint32 { return max(total/64, min(64, total/8), 1) }
 
 // mayQuarantine tells whether an I/O error of a volume may still cost it an entry's
@@ -21,25 +22,33 @@ func (s *Store) mayQuarantine(v, pending int) bool {
 	if !s.volumes[v].health.now.Load().sound {
 		return false
 	}
-	c := s.volumes[v].slab.Counts()
-	return c.Quarantined+uint32(pending) < quarantineLimit(c.Total)
+	return !s.volumes[v].exhausted(pending)
+}
+
+// exhausted tells whether errors have put as many slots out of use as they may, when
+// pending more are about to go.
+func (v *volume) exhausted(pending int) bool {
+	c := v.slab.Counts()
+	return c.Quarantined+uint32(pending) >= quarantineLimit(c.Total)
 }
 
 // condemn drops an entry whose bytes are bad and puts its slots out of use, if
 // the entry is still the one that was read: never a newer one of the same key.
-// With limited, only within the share that errors of the device may take.
-func (s *Store) condemn(it *loadItem, reason string, limited bool) {
+// Slots go only within the share that errors of the device may take; beyond it an
+// entry with wrong bytes goes without them, one that was not read stays.
+func (s *Store) condemn(it *loadItem, reason string, unread bool) {
 	v := s.volumes[it.vol]
 	why := ReasonCorrupt
-	if limited {
+	if unread {
 		why = ReasonIOError
 	}
 	g := group{at: s.nowMS()}
 	h := s.lock(lockCondemn)
-	mine := s.x.gen[it.head] == it.Gen && (!limited || s.mayQuarantine(it.vol, 0))
+	current, torn, worn := s.x.gen[it.head] == it.Gen, !unread && s.torn(it), v.exhausted(0)
+	mine := current && (!unread || s.mayQuarantine(it.vol, 0))
 	switch {
 	case !mine:
-	case !limited && s.torn(it):
+	case torn || worn:
 		slots := s.newSlotLists(len(it.pay.Slots))
 		g.space = s.spaces[s.x.ns[it.head]].name
 		s.dropLocked(&g, slots, it.head, it.Key, why)
@@ -55,6 +64,9 @@ func (s *Store) condemn(it *loadItem, reason string, limited bool) {
 		s.commits.enqueue(g)
 	}
 	s.unlock(h)
+	if current && worn && !torn {
+		v.wearOut()
+	}
 	if mine {
 		s.o.Log.Warn("entry dropped", "slab", v.slab.Name(), "slot", it.pay.Slots[0], "slots", len(it.pay.Slots), "reason", reason)
 	}

@@ -93,7 +93,7 @@ func (f *flight) submit(reqs []slab.WriteReq, from, to int) {
 		if err == nil {
 			f.v.worked(ioengine.Write)
 		} else {
-			f.v.failed(ioengine.Write, err)
+			f.v.unwritten(err)
 		}
 		f.answer(from+i, sum, err)
 	})

@@ -32,7 +32,7 @@ func Healths() []string {
 }
 
 const (
-	failLimit  = 16               // errors in a row, one direction: a slab that makes so many serves, or stores, no more
+	failLimit  = 16               // errors in a row, one direction: so many ask whether the device is dead, or keep stores away
 	hangLimit  = 15 * time.Second // a transfer or flush that is on the device for so long hangs
 	probeEvery = 5 * time.Second  // between two looks for a sign of life
 	shutMost   = time.Minute      // longest time without stores before they are tried again
@@ -43,15 +43,17 @@ const (
 // that do not come back, never by load.
 //
 // Reads and writes are judged apart, because a drive at the end of its life often
-// still reads. Enough failed reads in a row take the slab offline, until its label
-// can be read again; failed writes in a row only keep stores away, which are tried
-// again after a while. After either one error is enough for the next time, until
-// there is a success.
+// still reads. After enough failed reads in a row its label is read: if that fails
+// too the slab is offline, until its label can be read again. Failed writes in a row
+// only keep stores away, which are tried again after a while. After either one error
+// is enough for the next time, until there is a success.
 type health struct {
 	// Counted on every transfer, without the lock.
 	ops  atomic.Uint64
 	errs atomic.Uint64
-	run  [2]atomic.Int32 // errors in a row, by ioengine.Dir
+	run  [2]atomic.Int32 // errors in a row, by ioengine.Dir; of reads: those of loads
+
+	scrubRun atomic.Int32 // errors in a row of a scrub's reads
 
 	now      atomic.Pointer[view]
 	down     signal // on while it serves nothing: what has not begun there need not
@@ -72,6 +74,9 @@ type condition struct {
 	sign    string    // what came of the last look for a sign of life, if it was none
 	probeAt time.Time // when to look next
 	probing bool      // a look is under way
+
+	suspect bool   // reads fail, and its label is being read to find out more
+	worn    string // why no more slots are put out of use; until the end of the process
 
 	hung bool // an op hangs
 	slow bool // a flush hangs
@@ -97,9 +102,10 @@ type sample struct {
 type view struct {
 	word, reason   string
 	serves, stores bool
-	stuck          bool  // what is under way may never end
-	sound          bool  // an error says something about its place
-	err            error // for keys that cannot be served or stored
+	stuck          bool   // what is under way may never end
+	sound          bool   // an error says something about its place
+	worn           string // condition.worn
+	err            error  // for keys that cannot be served or stored
 }
 
 // signal is a condition that can be waited for.
@@ -152,6 +158,9 @@ func (c *condition) judge(name string) *view {
 	if c.rate != "" {
 		say(HealthDegraded, c.rate, true, true)
 	}
+	if c.worn != "" {
+		say(HealthDegraded, c.worn, true, true)
+	}
 	if c.slow {
 		say(HealthDegraded, fmt.Sprintf("a flush has been on the device for more than %v", hangLimit), true, false)
 	}
@@ -173,7 +182,7 @@ func (c *condition) judge(name string) *view {
 	}
 	is.reason = strings.Join(why, "; ")
 	is.stuck = c.hung
-	is.sound = is.serves && c.shut == ""
+	is.sound, is.worn = is.serves && c.shut == "" && !c.suspect, c.worn
 	if !is.stores {
 		is.err = fmt.Errorf("slab %q is %s: %s", name, is.word, is.reason)
 	}
@@ -246,6 +255,9 @@ func (v *volume) state() (word, reason string) {
 func (v *volume) worked(dir ioengine.Dir) {
 	h := &v.health
 	h.ops.Add(1)
+	if dir == ioengine.Read && h.scrubRun.Load() != 0 {
+		h.scrubRun.Store(0)
+	}
 	if h.run[dir].Load() == 0 {
 		return
 	}
@@ -255,21 +267,19 @@ func (v *volume) worked(dir ioengine.Dir) {
 	}
 }
 
-// failed notes a transfer, or a flush, that the device failed. What is none of the
-// device's doing does not count.
-func (v *volume) failed(dir ioengine.Dir, err error) {
+// unwritten notes a write that the device failed. What is none of the device's
+// doing does not count.
+func (v *volume) unwritten(err error) {
 	if !deviceFault(err) {
 		return
 	}
 	h := &v.health
 	h.ops.Add(1)
 	h.errs.Add(1)
-	n := h.run[dir].Add(1)
+	n := h.run[ioengine.Write].Add(1)
 	switch {
 	case isGone(err):
 		v.goOffline(fmt.Sprintf("its device is gone: %v; restart the daemon when it is back", err))
-	case n >= failLimit && dir == ioengine.Read:
-		v.goOffline(fmt.Sprintf("every read fails, the last one: %v", err))
 	case n >= failLimit:
 		v.keepOut(err)
 	default:

@@ -5,6 +5,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -303,6 +304,7 @@ func TestFailedFlushStays(t *testing.T) {
 		r.mustStoreTogether(1000, keys...)
 		die(r.devs[0])
 		r.load(1, keys...)
+		synctest.Wait() // its label is read
 		if got := r.health("s0"); got != HealthOffline {
 			t.Fatalf("dead: %s", got)
 		}
@@ -392,4 +394,87 @@ func (r *rig) gauges(name string) map[string]float64 {
 		}
 	}
 	return out
+}
+
+// A batch of neighbours in one bad region costs those keys, not the slab.
+func TestLoadsInABadRegion(t *testing.T) {
+	inBubble(t, func(o *rigOptions) { o.slots = 2048 }, func(t *testing.T, r *rig) {
+		keys := names(100)
+		r.mustStoreTogether(1000, keys...)
+		bad := keys[10 : 10+3*failLimit]
+		for _, k := range bad {
+			off, n := r.where(k)
+			r.devs[0].FailRange(ioengine.Read, off, n, syscall.EIO)
+		}
+		if got := r.load(1, bad...); !cmp.Equal(got, all(len(bad), IOError)) {
+			t.Errorf("the bad ones: %v", got)
+		}
+		good := slices.Concat(keys[:10], keys[10+len(bad):])
+		if got := r.load(1, good...); !cmp.Equal(got, all(len(good), OK)) {
+			t.Errorf("the good ones: %v", got)
+		}
+		time.Sleep(2 * watchEvery)
+		if got := r.health("s0"); got != HealthDegraded {
+			t.Errorf("health: %s", got)
+		}
+	})
+}
+
+// A drive that fails every read but its label's serves nobody: it is offline in the
+// end, and one error sends it away again.
+func TestOnlyTheLabelCanBeRead(t *testing.T) {
+	inBubble(t, func(o *rigOptions) { o.slots, o.workers = 2048, 1 }, func(t *testing.T, r *rig) {
+		keys := names(200)
+		r.mustStoreTogether(1000, keys...)
+		r.devs[0].FailRange(ioengine.Read, 1<<20, r.devs[0].Geometry().Size-2<<20, syscall.EIO)
+		failed := 0
+		for _, k := range keys {
+			switch got := r.load(1, k)[0]; got {
+			case IOError:
+				failed++
+			case Unavailable:
+			default:
+				t.Errorf("load of %q: %v", k, got)
+			}
+			synctest.Wait() // its label is read
+		}
+		if st := r.slabStatus("s0"); failed != deadLimit-1 || st.Health != HealthOffline || !strings.Contains(st.Reason, "every read fails") {
+			t.Errorf("%d loads failed; status: %+v", failed, st)
+		}
+		time.Sleep(probeEvery + 2*watchEvery)
+		if got := r.health("s0"); got != HealthDegraded {
+			t.Errorf("its label was read: %s", got)
+		}
+		if got := r.load(1, keys[198:]...); !cmp.Equal(got, all(2, Unavailable)) || r.health("s0") != HealthOffline {
+			t.Errorf("loads: %v, it is %s", got, r.health("s0"))
+		}
+	})
+}
+
+// Wrong bytes that loads meet put no more slots out of use than errors may.
+func TestWrongBytesDoNotUseASlabUp(t *testing.T) {
+	r := newRig(t, func(o *rigOptions) { o.slots = 256 })
+	keys := names(100)
+	r.devs[0].DropWrites(1<<20, r.devs[0].Geometry().Size-2<<20)
+	r.mustStoreTogether(1000, keys...)
+	r.devs[0].Heal()
+	if got := r.load(1, keys...); !cmp.Equal(got, all(100, Corrupt)) {
+		t.Errorf("loads: %v", got)
+	}
+	r.s.work.Wait()
+	r.mustStore(1000, "after") // its commit is behind those
+	c := r.counts()
+	if limit := quarantineLimit(c.Total); c.Quarantined != limit || c.Used != 1 || c.Deleting+c.Retired != 0 {
+		t.Errorf("slots: %+v, want %d quarantined", c, limit)
+	}
+	if st := r.slabStatus("s0"); st.Health != HealthDegraded || !strings.Contains(st.Reason, "out of use") {
+		t.Errorf("status: %+v", st)
+	}
+	r.restart()
+	if got := r.metric(r.s.metrics.recoveryFaults).GetCounter().GetValue(); got != 0 {
+		t.Errorf("recovery found %v faults", got)
+	}
+	if got := r.load(1, keys...); !cmp.Equal(got, all(100, Missing)) {
+		t.Errorf("loads after a restart: %v", got)
+	}
 }

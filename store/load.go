@@ -204,7 +204,7 @@ func (l *Loading) read(v int, items []*loadItem) {
 		l.s.Stir()
 		vol.share.put(ioengine.Read, items[i].pay.Len)
 		vol.idle(vol.slab.OpsFor(items[i].pay.Len))
-		status := l.s.judge(items[i], err, "load")
+		status := l.s.judge(items[i], err, byLoad)
 		last := left.Add(-1) == 0
 		if last {
 			vol.loads.end()
@@ -337,6 +337,9 @@ func (l *Loading) Close() {
 	l.s.work.Done()
 }
 
+// What reads entries.
+const byLoad, byScrub = "load", "scrub"
+
 // judge turns the outcome of a read into a status and drops the entry if its
 // bytes are bad. By names what read it: only a load that finds none is a miss.
 func (s *Store) judge(it *loadItem, err error, by string) Status {
@@ -362,7 +365,13 @@ func (s *Store) judge(it *loadItem, err error, by string) Status {
 		s.condemn(it, "checksum mismatch on "+by, false)
 		return Corrupt
 	}
-	v.failed(ioengine.Read, err)
+	if v.unread(err, by) {
+		if by == byScrub {
+			v.confirm(err)
+		} else {
+			s.flushes.Go(func() { v.confirm(err) })
+		}
+	}
 	if ok, _ := v.serves(); !ok {
 		return Unavailable // the entry is there when the slab is back; Next counts the miss
 	}
@@ -375,7 +384,7 @@ func (s *Store) judge(it *loadItem, err error, by string) Status {
 
 // missed counts a load of an entry that was there and could not be had.
 func (s *Store) missed(by string, why Reason) {
-	if by == "load" {
+	if by == byLoad {
 		s.metrics.misses[why].Inc()
 	}
 }

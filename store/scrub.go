@@ -71,7 +71,8 @@ func (p *scrub) view() *ScrubProgress {
 
 // Scrub starts to read every entry of a slab in the background and returns. An
 // entry whose bytes do not match its checksum, or that the device cannot read,
-// goes as it would after a load. The pass takes one entry at a time and stands
+// goes as it would after a load; when errors have put as many slots out of use as
+// they may, the next bad entry ends the pass. The pass takes one entry at a time and stands
 // back while loads of clients are in flight on the slab; entries that are stored
 // behind it are not read. SlabStatus tells how far it is; Close ends it.
 //
@@ -128,12 +129,12 @@ func (s *Store) scrubEntries(v *volume) error {
 		if it != nil {
 			bad, err := s.scrubEntry(ctx, it)
 			s.release([]id{it.head})
-			if err != nil {
-				return err
-			}
 			if bad {
 				s.metrics.scrubBad.WithLabelValues(v.slab.Name()).Inc()
 				v.scrub.set(func(p *ScrubProgress) { p.Bad++ })
+			}
+			if err != nil {
+				return err
 			}
 		}
 		from = next
@@ -230,11 +231,14 @@ func (s *Store) scrubEntry(ctx context.Context, it *loadItem) (bad bool, err err
 	}
 	defer buf.Release()
 	err = v.readAlone(slab.ReadReq{Payload: it.pay, Dst: buf.Chunks()})
-	switch s.judge(it, err, "scrub") {
+	switch s.judge(it, err, byScrub) {
 	case OK, Missing:
 		return false, nil
 	case Unavailable:
 		return false, s.whyEnded(v)
+	}
+	if why := v.health.now.Load().worn; why != "" && !s.torn(it) {
+		return true, errors.New(why)
 	}
 	return true, nil
 }

@@ -300,3 +300,59 @@ func TestScrubOfADyingSlab(t *testing.T) {
 		t.Errorf("%d entries lost, %d were found unreadable", lost, p.Bad)
 	}
 }
+
+// A scrub that walks through one bad region drops what is there, within the bound,
+// and goes on: the slab's label can be read, so it lives.
+func TestScrubOverABadRegion(t *testing.T) {
+	inBubble(t, func(o *rigOptions) { o.slots = 1024 }, func(t *testing.T, r *rig) {
+		keys := names(400)
+		r.mustStoreTogether(1000, keys...)
+		bad := keys[100 : 100+2*failLimit]
+		for _, k := range bad {
+			off, n := r.where(k)
+			r.devs[0].FailRange(ioengine.Read, off, n, syscall.EIO)
+		}
+		if p := r.scrubbed("s0"); p.Bad != len(bad) || p.Done != p.Total || p.Stopped != "" {
+			t.Errorf("scrub: %+v", p)
+		}
+		time.Sleep(2 * watchEvery)
+		if st := r.slabStatus("s0"); st.Health != HealthDegraded {
+			t.Errorf("status: %+v", st)
+		}
+		want := all(400, OK)
+		for i := range bad {
+			want[100+i] = Missing
+		}
+		if got := r.load(1, keys...); !cmp.Equal(got, want) {
+			t.Errorf("loads: %v", got)
+		}
+	})
+}
+
+// Wrong bytes all over a slab do not use it up: from the bound on entries go
+// without their slots, the scrub ends and the status says why.
+func TestScrubDoesNotUseASlabUp(t *testing.T) {
+	r := newRig(t, func(o *rigOptions) { o.slots = 256 })
+	r.devs[0].DropWrites(1<<20, r.devs[0].Geometry().Size-2<<20)
+	r.mustStoreTogether(1000, names(200)...)
+	r.devs[0].Heal()
+	p := r.scrubbed("s0")
+	limit := quarantineLimit(r.counts().Total)
+	if c := r.counts(); c.Quarantined != limit {
+		t.Errorf("%d slots are out of use, want %d", c.Quarantined, limit)
+	}
+	st := r.slabStatus("s0")
+	if st.Health != HealthDegraded || !strings.Contains(st.Reason, "out of use") {
+		t.Errorf("status: %+v", st)
+	}
+	if p.Bad != int(limit)+1 || p.Done == p.Total || !strings.Contains(p.Stopped, "out of use") {
+		t.Errorf("scrub: %+v", p)
+	}
+	used := r.counts().Used
+	if again := r.scrubbed("s0"); again.Bad != 1 || !strings.Contains(again.Stopped, "out of use") {
+		t.Errorf("scrub once more: %+v", again)
+	}
+	if c := r.counts(); c.Quarantined != limit || c.Used != used-1 {
+		t.Errorf("slots: %+v", c)
+	}
+}

@@ -111,7 +111,7 @@ func (v *volume) probe() {
 		switch {
 		case err == nil && c.dead != "":
 			c.dead = ""
-			v.health.run[ioengine.Read].Store(failLimit - 1)
+			v.health.run[ioengine.Read].Store(deadLimit - 1)
 		case err == nil:
 		case c.dead == "":
 			c.dead = fmt.Sprintf("neither can it be written, nor its label be read: %v", err)
