@@ -47,14 +47,19 @@ func (s *Store) Clear(ctx context.Context, ns string) (ClearResult, error) {
 		return r, err
 	}
 	defer s.endClear()
-	for from := 0; from < len(s.x.gen); from += sweepChunk {
-		if err := ctx.Err(); err != nil {
+	var p pace
+	for from := 0; from < len(s.x.gen); from += chunk {
+		err := p.wait(ctx, s.commits)
+		if ctx.Err() != nil {
 			return r, fmt.Errorf("clear of namespace %q stopped after %d entries: %w", ns, r.Removed, context.Cause(ctx))
 		}
-		if err := s.commits.broken(); err != nil {
-			return r, err
+		if err == nil {
+			err = s.commits.broken()
 		}
-		if err := s.clearChunk(c, from, min(from+sweepChunk, len(s.x.gen)), &r); err != nil {
+		if err == nil {
+			err = s.clearChunk(c, from, min(from+chunk, len(s.x.gen)), &r, &p)
+		}
+		if err != nil {
 			return r, err
 		}
 	}
@@ -102,14 +107,15 @@ func (s *Store) spareLocked(sp *space, gen uint64) {
 
 // clearChunk removes what c covers among the ids of one chunk. The namespace's
 // number may be another's once it is deleted, so that is looked at every time.
-func (s *Store) clearChunk(c *clearing, from, to int, r *ClearResult) error {
-	slots := s.newSlotLists(0)
+func (s *Store) clearChunk(c *clearing, from, to int, r *ClearResult, p *pace) error {
+	room := s.roomFor(from, to)
+	defer s.giveBack(room)
 	now := s.nowMS()
-	g := group{at: now, sync: true, left: s.spare()}
+	g := group{at: now, sync: true}
+	room.begin(&g)
 	h := s.lock(lockClear)
 	defer s.unlock(h)
 	if err := c.space.hereLocked(); err != nil {
-		s.unused(g.left)
 		return err
 	}
 	for i := from; i < to; i++ {
@@ -124,17 +130,16 @@ func (s *Store) clearChunk(c *clearing, from, to int, r *ClearResult) error {
 		case s.x.pins[e] > 0:
 			r.Pinned++
 		case s.x.dead(e, now): // it was absent already
-			s.dropLocked(&g, slots, e, "", ReasonExpired)
+			s.dropLocked(&g, room.slots, e, "", ReasonExpired)
 		default:
 			r.Removed++
-			s.dropLocked(&g, slots, e, "", ReasonCleared)
+			s.dropLocked(&g, room.slots, e, "", ReasonCleared)
 		}
 	}
-	if len(g.deletes) == 0 {
-		s.unused(g.left)
-		return nil
+	if len(g.deletes) > 0 {
+		s.move(room.slots, slab.Used, slab.Deleting)
+		room.keep(&g)
+		p.sent(s.commits.enqueue(g))
 	}
-	s.move(slots, slab.Used, slab.Deleting)
-	s.commits.enqueue(g)
 	return nil
 }

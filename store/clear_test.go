@@ -107,7 +107,7 @@ func TestClearDrawsALine(t *testing.T) {
 	r.remove(false, "removed")
 	r.mustStore(1000, "after", "removed")
 	var got ClearResult
-	if err := r.s.clearChunk(c, 0, len(r.s.x.gen), &got); err != nil {
+	if err := r.s.clearChunk(c, 0, len(r.s.x.gen), &got, &pace{}); err != nil {
 		t.Error(err)
 	}
 	r.s.endClear()
@@ -131,7 +131,7 @@ func TestClearDrawsALine(t *testing.T) {
 
 // The lock is held for a bounded number of slots, and others get it in between.
 func TestClearInChunks(t *testing.T) {
-	r := newRig(t, func(o *rigOptions) { o.slotSize, o.slots, o.maxPinned = 4096, 3*sweepChunk-100, 1 })
+	r := newRig(t, func(o *rigOptions) { o.slotSize, o.slots, o.maxPinned = 4096, 3*chunk-100, 1 })
 	const many = 2000
 	keys := names(many)
 	for from := 0; from < many; from += 500 {
@@ -142,7 +142,7 @@ func TestClearInChunks(t *testing.T) {
 		t.Errorf("clear: %+v", got)
 	}
 	// Two to draw the line, one to end it, and one for each chunk.
-	chunks := (len(r.s.x.gen) + sweepChunk - 1) / sweepChunk
+	chunks := (len(r.s.x.gen) + chunk - 1) / chunk
 	if got, want := r.acquisitions(lockClear)-before, uint64(chunks)+3; got != want || chunks < 3 {
 		t.Errorf("the lock was taken %d times for %d chunks, want %d", got, chunks, want)
 	}

@@ -160,10 +160,7 @@ func (c *committer) await(ctx context.Context, pos uint64, synced bool) error {
 // run takes groups until stop was called and nothing is left.
 func (c *committer) run() {
 	for {
-		c.mu.Lock()
-		groups, closing := c.queue, c.closing
-		c.queue = nil
-		c.mu.Unlock()
+		groups, closing := c.take()
 		if len(groups) > 0 {
 			c.s.events.turn <- struct{}{}
 			c.commit(groups)
@@ -175,6 +172,25 @@ func (c *committer) run() {
 		}
 		<-c.wake
 	}
+}
+
+// take takes what is queued, up to a chunk of deletes: the acknowledgements of a
+// commit must not wait for all that a clear or a mass expiry deletes.
+func (c *committer) take() (groups []group, closing bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n, deletes := 0, 0
+	for n < len(c.queue) {
+		if deletes += len(c.queue[n].deletes); n > 0 && deletes > chunk {
+			break
+		}
+		n++
+	}
+	groups, c.queue = c.queue[:n:n], c.queue[n:]
+	if len(c.queue) == 0 {
+		c.queue = nil
+	}
+	return groups, c.closing
 }
 
 func (c *committer) stop() {
@@ -348,43 +364,49 @@ func (c *committer) reached() uint64 {
 }
 
 // settle lets the slots of durably deleted entries go: to the free list in one
-// call per slab, or to RETIRED where a read is still under way.
+// call per slab and chunk, or to RETIRED where a read is still under way.
 func (s *Store) settle(groups []group) {
-	n := 0
-	for i := range groups {
-		n += len(groups[i].deletes)
-	}
-	if n == 0 {
-		return
-	}
-	free, kept := s.newSlotLists(n), s.newSlotLists(0)
-	h := s.lock(lockCommit)
-	for i := range groups {
-		for _, d := range groups[i].deletes {
-			if s.x.refs[d] > 0 {
-				s.x.life[d] = retired
-				s.addChainLocked(kept, d)
-				continue
+	portions(groups, func(lists [][]id, n int) {
+		free, kept := s.newSlotLists(n), s.newSlotLists(0)
+		h := s.lock(lockCommit)
+		for _, deletes := range lists {
+			for _, d := range deletes {
+				if s.x.refs[d] > 0 {
+					s.x.life[d] = retired
+					s.addChainLocked(kept, d)
+					continue
+				}
+				s.addChainLocked(free, d)
+				s.forgetLocked(d)
 			}
-			s.addChainLocked(free, d)
-			s.forgetLocked(d)
 		}
-	}
-	s.move(free, slab.Deleting, slab.Free)
-	s.move(kept, slab.Deleting, slab.Retired)
-	s.unlock(h)
+		s.move(free, slab.Deleting, slab.Free)
+		s.move(kept, slab.Deleting, slab.Retired)
+		s.unlock(h)
+	})
 }
 
-// unserve takes what failed groups published out of the index.
+// unserve takes what failed groups published out of the index, in one section of
+// the pin lock for as many as a chunk of entries, or one group of more.
 func (s *Store) unserve(groups []group) {
 	now := s.nowMS()
-	h := s.lock(lockCommit)
-	defer s.unlock(h)
-	s.past.pend(now, s.unserveLocked(groups))
+	for len(groups) > 0 {
+		n, entries := 0, 0
+		for n < len(groups) && (n == 0 || entries < chunk) {
+			entries += len(groups[n].sets) + len(groups[n].deletes)
+			n++
+		}
+		lost := make([]departure, 0, entries)
+		h := s.lock(lockCommit)
+		s.past.pend(now, s.unserveLocked(groups[:n], lost))
+		s.unlock(h)
+		groups = groups[n:]
+	}
 }
 
+// unserveLocked adds to lost what it took out.
 // +checklocks:s.mu
-func (s *Store) unserveLocked(groups []group) (lost []departure) {
+func (s *Store) unserveLocked(groups []group, lost []departure) []departure {
 	for i := range groups {
 		for _, r := range groups[i].sets {
 			if s.x.life[r.head] == live && s.x.gen[r.head] == r.row.Gen {

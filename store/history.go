@@ -62,25 +62,41 @@ func (p *history) pend(at int64, left []departure) {
 	p.waiting.Store(true)
 }
 
-// absorb brings the table up to date.
+// absorb brings the table up to date. Others get at it between chunks of departures.
 func (p *history) absorb() {
-	if !p.waiting.Load() {
-		return
+	for p.waiting.Load() {
+		p.absorbChunk()
 	}
+}
+
+func (p *history) absorbChunk() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.in.Lock()
-	pending := p.pending
-	p.pending = nil
-	p.waiting.Store(false)
-	p.in.Unlock()
-	for _, d := range pending {
+	for _, d := range p.takeSome() {
 		for i := range d.left {
 			if d.left[i].why != ReasonReplaced { // the key is there
 				p.noteLocked(d.left[i].digest, d.left[i].why, d.at)
 			}
 		}
 	}
+}
+
+// takeSome takes what is pending, up to a chunk or to one section's.
+func (p *history) takeSome() []departures {
+	p.in.Lock()
+	defer p.in.Unlock()
+	n, left := 0, 0
+	for n < len(p.pending) && (n == 0 || left+len(p.pending[n].left) <= chunk) {
+		left += len(p.pending[n].left)
+		n++
+	}
+	some := p.pending[:n:n]
+	p.pending = p.pending[n:]
+	if len(p.pending) == 0 {
+		p.pending = nil
+		p.waiting.Store(false)
+	}
+	return some
 }
 
 // noteLocked makes a key the newest.

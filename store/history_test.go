@@ -77,3 +77,25 @@ func TestHistoryIsBounded(t *testing.T) {
 		t.Errorf("%d records, %d known, %d pending", len(p.records), len(p.known), len(p.pending))
 	}
 }
+
+// A mass of departures is filed chunk by chunk, in their order, and a reader finds
+// all of them.
+func TestHistoryInChunks(t *testing.T) {
+	p := history{size: historySize}
+	d := uint64(0)
+	for range 4 {
+		left := make([]departure, chunk/2)
+		for i := range left {
+			d++
+			left[i] = departure{digest: digest{hi: d}, why: ReasonCleared}
+		}
+		p.pend(1, left)
+	}
+	p.absorbChunk()
+	if len(p.known) != chunk || !p.waiting.Load() {
+		t.Errorf("%d filed in one section, want %d", len(p.known), chunk)
+	}
+	if why, at := p.of(digest{hi: d}); why != ReasonCleared || at != 1 || len(p.known) != 2*chunk {
+		t.Errorf("the last one: %v at %d; %d filed", why, at, len(p.known))
+	}
+}

@@ -191,7 +191,7 @@ func (s *Store) standBack(v *volume) error {
 // and returns it with the place to go on from: nil if there is none before that.
 func (s *Store) captureFrom(v *volume, from id) (it *loadItem, next id) {
 	vol := s.volumeOf(from)
-	to := min(from+sweepChunk, v.end())
+	to := min(from+chunk, v.end())
 	h := s.lock(lockScrub)
 	defer s.unlock(h)
 	for e := from; e < to; e++ {

@@ -61,8 +61,8 @@ func (s *Store) SlabMap(name string, from, n uint32) ([]byte, error) {
 		out[i] = byte(states[i])
 	}
 	to := from + uint32(len(out))
-	for h := v.base; h < v.end() && from < to; h += sweepChunk {
-		if !s.markPinned(v, h, min(h+sweepChunk, v.end()), from, out) {
+	for h := v.base; h < v.end() && from < to; h += chunk {
+		if !s.markPinned(v, h, min(h+chunk, v.end()), from, out) {
 			break
 		}
 	}

@@ -58,7 +58,7 @@ type Store struct {
 	commitd  chan struct{}  // closed when the committer has ended
 	expire   chan struct{}  // capacity 1: a lease may end earlier than the sweeper thinks
 	watch    chan struct{}  // capacity 1: there is something to see at some slab
-	spares   sync.Pool      // of *[]departure: see spare
+	rooms    sync.Pool      // of *room
 	gate     sync.RWMutex   // held shared while a request registers with work
 	full     atomic.Int64   // bytes free for metadata while that is too little; else -1
 	fewFiles atomic.Int64   // files that the metadata can still make while those are too few; else -1

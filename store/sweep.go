@@ -3,15 +3,16 @@
 package store
 
 import (
+	"context"
+	"errors"
 	"time"
 
 	"github.com/rawblockd/rawblockd/slab"
 )
 
-const (
-	sweepChunk = 16384       // slots looked at in one section of the pin lock
-	sweepEvery = time.Second // between looks for expired entries, while there are any with an expiry
-)
+// sweepEvery is the time between looks for expired entries, while there are any
+// with an expiry.
+const sweepEvery = time.Second
 
 // sweepLoop ends leases and expired entries. With neither it sleeps.
 func (s *Store) sweepLoop() {
@@ -65,13 +66,33 @@ func (s *Store) nextSweep(looked time.Time) (time.Duration, bool) {
 	return d, any
 }
 
-// sweepAll removes every entry whose time is over.
+// sweepAll removes every entry whose time is over, unless it is stopped.
 func (s *Store) sweepAll() {
 	now := s.nowMS()
-	for from := 0; from < len(s.x.gen); from += sweepChunk {
-		if !s.sweepEntries(from, min(from+sweepChunk, len(s.x.gen)), now) {
+	var p pace
+	for from := 0; from < len(s.x.gen); from += chunk {
+		if !s.mayGoOn(&p) || !s.sweepEntries(from, min(from+chunk, len(s.x.gen)), now, &p) {
 			return
 		}
+	}
+}
+
+// mayGoOn waits until the next chunk may be swept; false if none may. Leases end
+// in time also while the disk lets that wait.
+func (s *Store) mayGoOn(p *pace) bool {
+	for {
+		ctx, cancel := context.WithTimeout(context.Background(), sweepEvery)
+		err := p.wait(ctx, s.commits)
+		cancel()
+		select {
+		case <-s.stop:
+			return false
+		default:
+		}
+		if !errors.Is(err, ErrOutcomeUnknown) {
+			return err == nil
+		}
+		s.sweepLeases()
 	}
 }
 
@@ -88,38 +109,26 @@ func (s *Store) sweepLeases() {
 
 // sweepEntries removes expired entries among the ids of one chunk; false if
 // there are none left anywhere.
-func (s *Store) sweepEntries(from, to int, nowMS int64) bool {
-	slots := s.newSlotLists(0)
-	g := group{at: nowMS, sync: true, left: s.spare()}
+func (s *Store) sweepEntries(from, to int, nowMS int64, p *pace) bool {
+	room := s.roomFor(from, to)
+	defer s.giveBack(room)
+	g := group{at: nowMS, sync: true}
+	room.begin(&g)
 	h := s.lock(lockSweep)
 	defer s.unlock(h)
 	if s.x.ttls == 0 {
-		s.unused(g.left)
 		return false
 	}
 	for i := from; i < to; i++ {
 		if s.x.life[i] == live && s.x.dead(id(i), nowMS) {
-			s.dropLocked(&g, slots, id(i), "", ReasonExpired)
+			s.dropLocked(&g, room.slots, id(i), "", ReasonExpired)
 		}
 	}
-	if len(g.deletes) == 0 {
-		s.unused(g.left)
-		return true
+	if n := len(g.deletes); n > 0 {
+		s.move(room.slots, slab.Used, slab.Deleting)
+		room.keep(&g)
+		p.sent(s.commits.enqueue(g))
+		s.metrics.expirations.Add(float64(n))
 	}
-	s.move(slots, slab.Used, slab.Deleting)
-	s.commits.enqueue(g)
-	s.metrics.expirations.Add(float64(len(g.deletes)))
 	return true
 }
-
-// spare returns room for the departures of a chunk: they must not be made room
-// for under the pin lock, and mostly there are none.
-func (s *Store) spare() []departure {
-	if p, ok := s.spares.Get().(*[]departure); ok {
-		return *p
-	}
-	return make([]departure, 0, min(sweepChunk, len(s.x.gen)))
-}
-
-// unused gives back what spare gave, if there were none.
-func (s *Store) unused(room []departure) { s.spares.Put(&room) }

@@ -155,7 +155,7 @@ func TestDeleteUnderAClear(t *testing.T) {
 		r.storeIn("b", 1000, "k1", "k2")
 		begun.before = math.MaxUint64
 		var got ClearResult
-		if err := r.s.clearChunk(begun, 0, len(r.s.x.gen), &got); !errors.Is(err, ErrNamespace) || got != (ClearResult{}) {
+		if err := r.s.clearChunk(begun, 0, len(r.s.x.gen), &got, &pace{}); !errors.Is(err, ErrNamespace) || got != (ClearResult{}) {
 			t.Errorf("the clear under way: %+v, %v", got, err)
 		}
 		r.s.endClear()
