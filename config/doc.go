@@ -12,8 +12,8 @@
 // other) and knows nothing of lines. The walk refuses unknown and repeated keys
 // and every value of the wrong kind or unit, and remembers the line of each
 // path. Then come the defaults, the file and the environment, merged by viper,
-// and Validate, which reports all its faults together, with those of any Check of
-// the caller. Reload says what of a later file a running daemon can apply.
+// and Validate. Its faults, those of any Check of the caller and those of the walk are
+// reported together; what could not be read has its default, which is not judged. Reload says what of a later file a running daemon can apply.
 //
 // Concurrency: a Config is plain data. Build it on one goroutine; afterwards
 // any number may read it.

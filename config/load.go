@@ -62,16 +62,20 @@ func merge(base *Config, source string, text []byte, environ []string, more ...C
 		found = append(found, check(c)...)
 	}
 	locate(found, w.lines, fromEnv)
+	if len(w.faults) > 0 { // a part could not be read; the rest is judged all the same
+		return nil, nil, w.join(found).err(source)
+	}
 	return c, w.given, found.err(source)
 }
 
-// decode reads what is given without judging it. It returns path → variable as
-// well, of the keys that a variable gave.
+// decode reads what is given without judging it. What cannot be read is in w.faults
+// and has its default. It returns path → variable as well, of the keys that a variable
+// gave.
 func (w *walker) decode(base *Config, text []byte, environ []string) (*Config, map[string]string, error) {
 	source := w.file
 	file, err := w.document(text)
 	if err != nil {
-		return nil, nil, fmt.Errorf("configuration %s: %w", source, err)
+		return nil, nil, err
 	}
 	v := viper.New()
 	all := leaves("", reflect.ValueOf(base).Elem())
@@ -82,9 +86,6 @@ func (w *walker) decode(base *Config, text []byte, environ []string) (*Config, m
 		return nil, nil, fmt.Errorf("configuration %s: %w", source, err)
 	}
 	fromEnv := w.environment(all, environ, v.Set)
-	if err := w.faults.err(source); err != nil {
-		return nil, nil, err
-	}
 	c := &Config{}
 	if err := v.UnmarshalExact(c, viper.DecodeHook(hook)); err != nil {
 		return nil, nil, fmt.Errorf("configuration %s: %w", source, err)
@@ -92,7 +93,8 @@ func (w *walker) decode(base *Config, text []byte, environ []string) (*Config, m
 	return c, fromEnv, nil
 }
 
-// document parses and walks one YAML document; an empty one has no keys.
+// document parses and walks one YAML document; an empty one has no keys. An error
+// says that there is nothing to go on with.
 func (w *walker) document(text []byte) (map[string]any, error) {
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	var doc yaml.Node
@@ -100,17 +102,17 @@ func (w *walker) document(text []byte) (map[string]any, error) {
 	case errors.Is(err, io.EOF):
 		return map[string]any{}, nil
 	case err != nil:
-		return nil, err
+		return nil, faults{syntaxFault(text, err)}.err(w.file)
 	}
 	var more yaml.Node
 	if err := dec.Decode(&more); err == nil {
-		return nil, fmt.Errorf("line %d: a second YAML document: want one", more.Line)
+		w.fault(&more, "", "a second YAML document begins here: want one")
 	} else if !errors.Is(err, io.EOF) {
-		return nil, err
+		return nil, faults{syntaxFault(text, err)}.err(w.file)
 	}
 	v, ok := w.value(doc.Content[0], "", reflect.TypeFor[Config]())
 	if !ok {
-		return map[string]any{}, nil
+		return map[string]any{}, w.faults.err(w.file)
 	}
 	return v.(map[string]any), nil
 }

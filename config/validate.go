@@ -77,7 +77,7 @@ func (c *Config) checkNamespaces(fs *faults) {
 			case slices.Contains(n.Slabs[:j], s):
 				fs.add(at, "%q is listed twice", s)
 			case n.Quota > 0 && n.Quota < size:
-				fs.add(path+".quota", "%v is less than one slot of %s (%v), so nothing could ever be stored: raise it, or write 0 for no limit", n.Quota, s, size)
+				fs.add(path+".quota", "%v is less than one slot of %s (slot_size %v), so nothing could ever be stored: raise it, or write 0 for no limit", n.Quota, s, size)
 			}
 		}
 		if n.MinHits < 0 {

@@ -20,6 +20,7 @@ type walker struct {
 	given  Sources        // of every value that counts
 	env    string         // set while a variable's value is walked: its lines mean nothing
 	depth  int
+	meant  []string // keys that are written wrongly, as they may have been meant
 }
 
 // maxDepth is far above what Config needs; it ends an alias that contains
@@ -82,7 +83,11 @@ func (w *walker) section(n *yaml.Node, path string, t reflect.Type) (any, bool) 
 		}
 		f, ok := findField(known, key)
 		if !ok {
-			w.fault(key, full, "unknown key%s", hint(known, key.Value))
+			near, text := hint(known, key.Value)
+			if near != "" {
+				w.meant = append(w.meant, joinPath(path, near))
+			}
+			w.fault(key, full, "unknown key%s", text)
 			continue
 		}
 		if v, ok := w.value(val, full, f.typ); ok {
@@ -126,8 +131,17 @@ func (w *walker) list(n *yaml.Node, path string, elem reflect.Type) (any, bool) 
 		if isNull(c) {
 			w.fault(c, fmt.Sprintf("%s[%d]", path, i), "the list has an empty element: remove it")
 		}
+		out = append(out, blank(elem)) // or those behind it would get its number
 	}
 	return out, true
+}
+
+// blank stands for an element of a list that could not be read.
+func blank(elem reflect.Type) any {
+	if elem.Kind() == reflect.Struct {
+		return map[string]any{}
+	}
+	return ""
 }
 
 func (w *walker) scalar(n *yaml.Node, path string, t reflect.Type) (any, bool) {
@@ -177,9 +191,10 @@ func keyList(t reflect.Type) string {
 	return strings.Join(keys, ", ")
 }
 
-// hint proposes the known key that is nearest to what was written.
-func hint(known []field, got string) string {
-	best, dist := "", 3
+// hint proposes the known key that is nearest to what was written; best is "" where
+// none is.
+func hint(known []field, got string) (best, text string) {
+	dist := 3
 	var keys []string
 	for _, f := range known {
 		keys = append(keys, f.key)
@@ -188,9 +203,9 @@ func hint(known []field, got string) string {
 		}
 	}
 	if best != "" {
-		return fmt.Sprintf(": did you mean %q?", best)
+		return best, fmt.Sprintf(": did you mean %q?", best)
 	}
-	return ": known here are " + strings.Join(keys, ", ")
+	return "", ": known here are " + strings.Join(keys, ", ")
 }
 
 // editDistance is Levenshtein's, over bytes.
