@@ -256,7 +256,7 @@ func reloadFaults(t *testing.T, s *serving, c *config.Config, https string, root
 		spoil func()
 		want  []string
 	}{
-		"no YAML": {func() { inFile(t, dir, filepath.Base(path), "slabs: [") }, []string{"yaml: line 1"}},
+		"no YAML": {func() { inFile(t, dir, filepath.Base(path), "slabs: [") }, []string{"line 1: it is no YAML"}},
 		"two faults, a good quota and good tokens": {func() {
 			bad := *c
 			bad.Namespaces = append([]config.Namespace(nil), c.Namespaces...)
