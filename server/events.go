@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"math"
+	"net"
 	"net/http"
 	"time"
 
@@ -44,13 +45,9 @@ func (s *Server) events(x *exchange, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	x.endless = true
-	ctx, open := s.streams.add(r.Context(), x, s.places.limit)
-	if ctx == nil {
-		if _, err := s.ready(); err != nil {
-			return err
-		}
-		return s.overloaded(place, "%d streams of events are open, which is limits.requests", open)
+	ctx, err := s.stream(x, r, follow)
+	if err != nil {
+		return err
 	}
 	defer s.streams.remove(x)
 	feed, err := st.Events(ctx, ns, uint64(since))
@@ -60,8 +57,41 @@ func (s *Server) events(x *exchange, r *http.Request) error {
 	defer feed.Close()
 	x.Header().Set("Content-Type", api.MediaNDJSON)
 	x.WriteHeader(http.StatusOK)
-	w := eventWriter{x: x, feed: feed, follow: follow, may: func() bool { return s.still(x) && (ns == "" || x.sees(ns)) }}
+	w := eventWriter{x: x, feed: feed, follow: follow, may: func() bool { return s.still(x) && (ns == "" || x.sees(ns) && st.Serves(ns)) }}
 	return w.run(ctx)
+}
+
+// stream lets a stream begin, if there is a place for it: of those for streams, or,
+// if it ends by itself, of those for all other requests. The caller takes it off
+// s.streams.
+func (s *Server) stream(x *exchange, r *http.Request, follow bool) (context.Context, error) {
+	owner := ""
+	if follow {
+		x.endless, owner = true, x.owner(r)
+	} else if err := s.occupy(x); err != nil {
+		return nil, err
+	}
+	ctx, mine := s.streams.add(r.Context(), x, owner, s.places.limit)
+	if ctx != nil {
+		return ctx, nil
+	}
+	if _, err := s.ready(); err != nil {
+		return nil, err
+	}
+	return nil, s.overloaded(place, "this client has %d streams of events open, and of limits.requests no more than that are free", mine)
+}
+
+// owner names whom a request is of where that counts: its token, or without one
+// the host or process that it comes from.
+func (x *exchange) owner(r *http.Request) string {
+	if x.access.name != "" {
+		return "token " + x.access.name
+	}
+	from := remote(r)
+	if host, _, err := net.SplitHostPort(from); err == nil {
+		from = host
+	}
+	return "peer " + from
 }
 
 // eventWriter writes a feed as lines.

@@ -144,7 +144,7 @@ func TestEvents(t *testing.T) {
 }
 
 func TestEventsRefusals(t *testing.T) {
-	r := newRig(t, func(o *rigOptions) { o.requests = 2 })
+	r := newRig(t, func(o *rigOptions) { o.requests = 4 })
 	c := r.unix()
 	for query, field := range map[string]string{
 		"since=-1": "since", "since=x": "since", "since=1.5": "since", "since=9223372036854775808": "since", "follow=maybe": "follow",

@@ -79,6 +79,9 @@ func (h *hold) end() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.s.texts.give(h.charged)
+	if h.has&place != 0 {
+		h.s.places.give(1)
+	}
 	h.has, h.charged, h.over = 0, 0, true
 	if h.timer != nil {
 		h.timer.Stop()

@@ -3,6 +3,7 @@
 package server
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rawblockd/rawblockd/api"
+	"github.com/rawblockd/rawblockd/store"
 	"github.com/rawblockd/rawblockd/tokens"
 )
 
@@ -82,6 +84,29 @@ func TestStreamsFollowTheTokens(t *testing.T) {
 			s.ends()
 		})
 	})
+	// One that hears of nothing ends with the next line that it would have had.
+	for name, end := range map[string]func(r *rig){
+		"revoked": func(r *rig) { r.srv.SetTokens(set(b)) },
+		"its namespace left the configuration": func(r *rig) {
+			must(t, r.store.Reload(context.Background(), []store.Namespace{{Name: "other"}}))
+		},
+	} {
+		t.Run("idle, "+name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newAuthRig(t, func(o *rigOptions) { o.pace = testPace })
+				l := newPipe()
+				r.serve(l, r.srv.DataHandler(Unix))
+				s := openEvents(t, as(dialing(t, l.dial), tokenA), "namespace=default")
+				s.want("0 synced")
+				end(r)
+				began := time.Now()
+				s.ends()
+				if took := time.Since(began); took > idleEvery {
+					t.Errorf("it went on for %v", took)
+				}
+			})
+		})
+	}
 	// Who has lost his stream is told why when he comes back.
 	r := newRig(t)
 	r.srv.SetTokens(set(b))

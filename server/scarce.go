@@ -81,13 +81,20 @@ func (s *Server) execute(x *exchange, r *http.Request, h handler) error {
 		}
 	}
 	if counts(r.Pattern) {
-		if !s.places.take(1) {
-			return s.overloaded(place, "%d data requests are being answered, which is limits.requests", s.places.limit)
+		if err := s.occupy(x); err != nil {
+			return err
 		}
-		defer s.places.give(1)
-		x.hold.take(place)
 	}
 	return h(x, r)
+}
+
+// occupy takes a place of limits.requests, until the handler returns.
+func (s *Server) occupy(x *exchange) error {
+	if !s.places.take(1) {
+		return s.overloaded(place, "%d data requests are being answered, which is limits.requests", s.places.limit)
+	}
+	x.hold.take(place)
+	return nil
 }
 
 // overloaded is the refusal of a request for which there is no room now.

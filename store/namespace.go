@@ -77,6 +77,12 @@ func (s *Store) space(name string) (*space, error) {
 	return sp, nil
 }
 
+// Serves tells whether there is a namespace of this name that is served.
+func (s *Store) Serves(name string) bool {
+	_, err := s.space(name)
+	return err == nil
+}
+
 // addSpaces registers namespaces. Only Open and whoever has the turn to change
 // namespaces may call it.
 func (s *Store) addSpaces(sets map[string]*settings) error {
