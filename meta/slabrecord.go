@@ -4,7 +4,6 @@ package meta
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 )
 
@@ -97,20 +96,29 @@ func (db *DB) Slab(inc Incarnation) (r SlabRecord, ok bool, err error) {
 // cannot be used are left out and named by the error: ErrIncompat or ErrRow.
 func (db *DB) Slabs() ([]SlabRecord, error) {
 	var all []SlabRecord
-	var bad []error
+	var bad error
+	refuse := func(err error) {
+		if bad != nil {
+			err = fmt.Errorf("%w; %w", bad, err)
+		}
+		bad = err
+	}
 	lo := []byte(prefixSlab)
 	err := db.iterate("scan slab records", lo, successor(lo), func(key, value []byte) (bool, error) {
 		r, err := DecodeSlab(value)
 		switch {
 		case len(key) != mountLen:
-			bad = append(bad, fmt.Errorf("%w: key of %d bytes", ErrRow, len(key)))
+			refuse(fmt.Errorf("record of a slab: %w: key of %d bytes", ErrRow, len(key)))
 		case err != nil:
-			bad = append(bad, fmt.Errorf("record of slab %v: %w", Incarnation(key[len(prefixSlab):]), err))
+			refuse(fmt.Errorf("record of slab %v: %w", Incarnation(key[len(prefixSlab):]), err))
 		default:
 			r.Inc = Incarnation(key[len(prefixSlab):])
 			all = append(all, r)
 		}
 		return true, nil
 	})
-	return all, errors.Join(err, errors.Join(bad...))
+	if err != nil {
+		return nil, err
+	}
+	return all, bad
 }

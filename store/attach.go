@@ -15,7 +15,12 @@ import (
 // +checklocksignore: nothing runs yet.
 func (s *Store) attach() error {
 	records, err := s.o.Meta.Slabs()
-	if err != nil {
+	switch {
+	case errors.Is(err, meta.ErrIncompat):
+		return fmt.Errorf("%w: start the release that wrote it", err)
+	case err != nil && !errors.Is(err, meta.ErrRow):
+		return err
+	case err != nil: // the next mount of the slab makes it anew
 		s.o.Log.Error("records of slabs cannot be used; without its device nothing is known of such a slab", "error", err)
 	}
 	s.records = records

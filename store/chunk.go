@@ -68,22 +68,3 @@ func (p *pace) sent(pos uint64) { p.before, p.last = p.last, pos }
 
 // wait returns when the next chunk may go, or as committer.wait does.
 func (p *pace) wait(ctx context.Context, c *committer) error { return c.wait(ctx, p.before) }
-
-// portions calls fn with the deletes of groups, chunk by chunk; n is how many they are.
-func portions(groups []group, fn func(lists [][]id, n int)) {
-	var lists [][]id
-	n := 0
-	for i := range groups {
-		for rest := groups[i].deletes; len(rest) > 0; {
-			k := min(len(rest), chunk-n)
-			lists, rest, n = append(lists, rest[:k]), rest[k:], n+k
-			if n == chunk {
-				fn(lists, n)
-				lists, n = lists[:0], 0
-			}
-		}
-	}
-	if n > 0 {
-		fn(lists, n)
-	}
-}

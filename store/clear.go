@@ -28,7 +28,8 @@ type clearing struct {
 
 // Clear removes the entries of a namespace but for those that leases pin. It
 // covers what was published before it began and nothing that is published after,
-// and lets others in between chunks of slots. It is durable when it returns. If
+// and lets others in between chunks of slots. What the namespace has on slabs that
+// are not configured goes too, and is not counted. It is durable when it returns. If
 // ctx ends first the result says what was removed until then, and some of it may
 // not be durable: clear again.
 func (s *Store) Clear(ctx context.Context, ns string) (ClearResult, error) {
@@ -62,6 +63,9 @@ func (s *Store) Clear(ctx context.Context, ns string) (ClearResult, error) {
 		if err != nil {
 			return r, err
 		}
+	}
+	if err := s.dropAway(ctx, ns); err != nil {
+		return r, err
 	}
 	// Also on relaxed slabs, where a crash could bring back what was removed.
 	return r, s.commits.wait(ctx, s.commits.enqueue(group{sync: true}))

@@ -10,7 +10,6 @@ import (
 
 	"github.com/rawblockd/rawblockd/internal/mutant"
 	"github.com/rawblockd/rawblockd/meta"
-	"github.com/rawblockd/rawblockd/slab"
 )
 
 // The committer is the only writer of rows.
@@ -35,6 +34,7 @@ type group struct {
 	left    []departure
 	bad     []badRow // slots to put out of use
 	names   []nameRow
+	away    []rowAway // rows to delete that the index does not know
 }
 
 // setRow publishes the entry at head.
@@ -181,7 +181,7 @@ func (c *committer) take() (groups []group, closing bool) {
 	defer c.mu.Unlock()
 	n, deletes := 0, 0
 	for n < len(c.queue) {
-		if deletes += len(c.queue[n].deletes); n > 0 && deletes > chunk {
+		if deletes += len(c.queue[n].deletes) + len(c.queue[n].away); n > 0 && deletes > chunk {
 			break
 		}
 		n++
@@ -280,6 +280,9 @@ func (c *committer) fill(b *meta.Batch, g *group) {
 		inc, slot := c.s.rowKey(d)
 		b.Delete(inc, slot)
 	}
+	for _, r := range g.away {
+		b.Delete(r.inc, r.head)
+	}
 	for _, q := range g.bad {
 		if q.head != none {
 			inc, slot := c.s.rowKey(q.head)
@@ -361,65 +364,4 @@ func (c *committer) reached() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.written
-}
-
-// settle lets the slots of durably deleted entries go: to the free list in one
-// call per slab and chunk, or to RETIRED where a read is still under way.
-func (s *Store) settle(groups []group) {
-	portions(groups, func(lists [][]id, n int) {
-		free, kept := s.newSlotLists(n), s.newSlotLists(0)
-		h := s.lock(lockCommit)
-		for _, deletes := range lists {
-			for _, d := range deletes {
-				if s.x.refs[d] > 0 {
-					s.x.life[d] = retired
-					s.addChainLocked(kept, d)
-					continue
-				}
-				s.addChainLocked(free, d)
-				s.forgetLocked(d)
-			}
-		}
-		s.move(free, slab.Deleting, slab.Free)
-		s.move(kept, slab.Deleting, slab.Retired)
-		s.unlock(h)
-	})
-}
-
-// unserve takes what failed groups published out of the index, in one section of
-// the pin lock for as many as a chunk of entries, or one group of more.
-func (s *Store) unserve(groups []group) {
-	now := s.nowMS()
-	for len(groups) > 0 {
-		n, entries := 0, 0
-		for n < len(groups) && (n == 0 || entries < chunk) {
-			entries += len(groups[n].sets) + len(groups[n].deletes)
-			n++
-		}
-		lost := make([]departure, 0, entries)
-		h := s.lock(lockCommit)
-		s.past.pend(now, s.unserveLocked(groups[:n], lost))
-		s.unlock(h)
-		groups = groups[n:]
-	}
-}
-
-// unserveLocked adds to lost what it took out.
-// +checklocks:s.mu
-func (s *Store) unserveLocked(groups []group, lost []departure) []departure {
-	for i := range groups {
-		for _, r := range groups[i].sets {
-			if s.x.life[r.head] == live && s.x.gen[r.head] == r.row.Gen {
-				lost = append(lost, departure{head: r.head, why: ReasonUnavailable, digest: s.x.digest[r.head]})
-				s.detachLocked(r.head, unserved)
-			}
-		}
-		for _, d := range groups[i].deletes {
-			if s.x.life[d] == dying {
-				lost = append(lost, departure{head: d, why: ReasonUnavailable, digest: s.x.digest[d]})
-				s.x.life[d] = unserved
-			}
-		}
-	}
-	return lost
 }

@@ -148,6 +148,10 @@ func (s *Store) put(name string, edit func(*Namespace)) (changed, error) {
 		if err := s.refuseFingerprint(sp, old.fingerprint, n.Fingerprint); err != nil {
 			return changed{}, err
 		}
+		// Nor may entries of that model come back with a slab that is away.
+		if err := s.dropAway(context.Background(), name); err != nil {
+			return changed{}, err
+		}
 	}
 	set := old.with(n, volumes)
 	set.served = true
@@ -207,23 +211,26 @@ func (s *Store) deleteNamespace(name string) error {
 	}
 	names := s.copyNames()
 	delete(names, name)
-	pos, err := s.takeOut(sp, names)
-	if err != nil {
+	if err := s.takeOut(sp, names); err != nil {
 		return err
 	}
-	if err := s.commits.wait(context.Background(), pos); err != nil {
+	// The log has the end of the record behind that of the last entries.
+	err := s.dropAway(context.Background(), name)
+	if err == nil {
+		err = s.recordNames([]nameRow{{name: name}})
+	}
+	if err != nil {
 		return fmt.Errorf("namespace %q is out of service, and may be there again after the restart: %w", name, err)
 	}
 	return nil
 }
 
-// takeOut ends a namespace if it is empty, in one section of the pin lock, and
-// queues the end of its record behind the last change of its entries.
-func (s *Store) takeOut(sp *space, names map[string]*space) (uint64, error) {
+// takeOut ends a namespace if it is empty, in one section of the pin lock.
+func (s *Store) takeOut(sp *space, names map[string]*space) error {
 	h := s.lock(lockSettings)
 	defer s.unlock(h)
 	if sp.used > 0 || sp.entries > 0 {
-		return 0, fmt.Errorf("%w: %q has %d entries and %d bytes of slots: clear it first", ErrNotEmpty, sp.name, sp.entries, sp.used)
+		return fmt.Errorf("%w: %q has %d entries and %d bytes of slots: clear it first", ErrNotEmpty, sp.name, sp.entries, sp.used)
 	}
 	for _, l := range s.leases.byID {
 		if l.space == sp { // what it pinned was removed by force
@@ -234,5 +241,5 @@ func (s *Store) takeOut(sp *space, names map[string]*space) (uint64, error) {
 	sp.gone = true
 	s.vacant = append(s.vacant, sp.num)
 	s.names.Store(&names)
-	return s.commits.enqueue(group{sync: true, names: []nameRow{{name: sp.name}}}), nil
+	return nil
 }
