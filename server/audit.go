@@ -5,6 +5,8 @@ package server
 import (
 	"cmp"
 	"net/http"
+
+	"github.com/rawblockd/rawblockd/store"
 )
 
 // audit logs a change that somebody may have to answer for: what was done, to
@@ -16,4 +18,20 @@ func (s *Server) audit(x *exchange, r *http.Request, what string, err error, att
 		line = append(line, "err", err)
 	}
 	s.o.Log.Info("audit", line...)
+}
+
+// auditForced logs a store that replaced entries although leases protected them,
+// once for all of its keys.
+func (s *Server) auditForced(x *exchange, r *http.Request, ns string, results []store.StoreResult) {
+	forced := 0
+	var failed error // the last one whose outcome is not known
+	for _, k := range results {
+		if k.Forced {
+			forced++
+			failed = cmp.Or(k.Err, failed)
+		}
+	}
+	if forced > 0 {
+		s.audit(x, r, "forced overwrite", failed, "namespace", ns, "keys", len(results), "forced", forced)
+	}
 }

@@ -46,6 +46,25 @@ func (l *auditLog) want(t *testing.T, want ...string) {
 	}
 }
 
+// A store that replaced what leases protected is written down, once for its batch;
+// one that only might have is not.
+func TestAuditForcedOverwrite(t *testing.T) {
+	log := &auditLog{}
+	r := newRig(t, log.take)
+	c := r.unix()
+	mustStore(t, c, 100, "a", "b", "c")
+	pinned(t, c, "60000", "a", "b")
+	do(t, c, "PUT", "/v1/kv/default/a?overwrite=true", strings.NewReader("x")).want(t, 423, "pinned", "")
+	do(t, c, "PUT", "/v1/kv/default/c?overwrite=true&force=true", strings.NewReader("x")).ok(t)
+	do(t, c, "PUT", "/v1/kv/default/new?overwrite=true&force=true", strings.NewReader("x")).ok(t)
+	log.want(t)
+	do(t, c, "PUT", "/v1/kv/default/a?overwrite=true&force=true", strings.NewReader("x")).ok(t)
+	log.want(t, `what="forced overwrite" namespace=default keys=1 forced=1`)
+	pinned(t, c, "60000", "a")
+	storeFrames(t, c, "namespace=default&overwrite=true&force=true", frames("a", data("a", 10), "b", data("b", 10), "c", data("c", 10))).ok(t)
+	log.want(t, `what="forced overwrite" namespace=default keys=3 forced=2`)
+}
+
 func TestAuditForcedRemove(t *testing.T) {
 	log := &auditLog{}
 	r := newRig(t, log.take)

@@ -297,14 +297,24 @@ func (x *exchange) endBody() {
 	}
 }
 
+// drainLeast is the time that a body which is refused has at least.
+const drainLeast = time.Second
+
 // drain reads what is left of a body that is refused, up to limit bytes: a
 // client that sends before it reads would see a reset instead of the answer.
-// It reports whether the end was reached.
+// It reports whether the end was reached. That takes until the request's deadline at
+// the most, where it is not over yet: the answer is worth more than the connection.
 func (b *pacedBody) drain(limit int64) bool {
 	if b.ended {
 		return b.whole
 	}
-	b.until, b.window = time.Time{}, 0
+	switch soonest := time.Now().Add(drainLeast); {
+	case b.late():
+		b.until = time.Time{}
+	case !b.until.IsZero() && b.until.Before(soonest):
+		b.until = soonest
+	}
+	b.window = 0
 	_, _ = io.CopyN(io.Discard, b, limit)
 	return b.whole
 }

@@ -44,11 +44,23 @@ func (s *Server) LeaseHandler(o LeaseOptions) http.Handler {
 
 func (s *Server) leaseRoutes() *router {
 	t := &router{s: s, strict: true}
-	t.handle("/v1/kv/{namespace}/{key}", methods{"PUT": s.put})
+	t.handle("/v1/kv/{namespace}/{key}", methods{"PUT": s.leasePut})
 	t.handle("/v1/kv/{namespace}/{key}/leases", methods{"POST": s.stage})
 	t.handle("/v1/leases/{id}/release", methods{"POST": s.releaseLease})
 	t.handle("/openapi.json", methods{"GET": s.openapi})
 	return t
+}
+
+// leasePut is put for whoever may reach the listener: nobody there has a token, so
+// nobody may touch what others stored, nor say what it belongs to.
+func (s *Server) leasePut(x *exchange, r *http.Request) error {
+	q := newQuery(r)
+	for _, name := range []string{"overwrite", "force", "after", "family"} {
+		if q.given(name) {
+			return api.NewProblem(http.StatusBadRequest, api.CodeUnsupportedField, name, "this listener asks for no token, so it takes new keys only, without relation to others; use listen.http or listen.unix")
+		}
+	}
+	return s.put(x, r)
 }
 
 // admit refuses clients by their address.

@@ -63,6 +63,51 @@ func TestLeaseListener(t *testing.T) {
 	do(t, c, "PUT", "/v1/kv/default/k", strings.NewReader("x"), "Origin", "http://evil.example").want(t, 403, "foreign_origin", "Origin")
 }
 
+// Without a token nobody changes what others stored, or says what it belongs to.
+func TestLeaseListenerTakesNewKeysOnly(t *testing.T) {
+	r := newAuthRig(t)
+	c, unix := r.leaseListener("127.0.0.1", "127.0.0.0/8"), r.unix()
+	mustStore(t, unix, 10, "k")
+	for query, field := range map[string]string{
+		"overwrite=true": "overwrite", "overwrite=true&force=true": "overwrite", "force=1": "force", "after=k": "after", "family=k": "family", "overwrite=": "overwrite",
+	} {
+		do(t, c, "PUT", "/v1/kv/default/k?"+query, strings.NewReader("theirs")).want(t, 400, "unsupported_field", field)
+	}
+	do(t, c, "PUT", "/v1/kv/default/new?ttl_ms=60000&deadline_ms=4000", strings.NewReader("mine")).ok(t)
+	if a := do(t, unix, "GET", "/v1/kv/default/k", nil).ok(t); string(a.body) != string(data("k", 10)) {
+		t.Errorf("got %q", a.body)
+	}
+}
+
+// A key that is there is answered so, without memory and however slowly its bytes
+// come: its sender takes that for success.
+func TestLeaseListenerSlowPutOfStoredKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(o *rigOptions) { o.pace = testPace })
+		h := r.srv.LeaseHandler(LeaseOptions{Namespaces: []string{"default"}, Allow: []netip.Prefix{netip.MustParsePrefix("192.0.2.1/32")}})
+		l, own := newPipe(), newPipe()
+		r.serve(own, r.srv.DataHandler(Unix))
+		r.run(r.srv.Listener(l), http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			req.RemoteAddr = "192.0.2.1:5" // a pipe has none
+			h.ServeHTTP(w, req)
+		}))
+		mustStore(t, dialing(t, own.dial), 10, "k")
+		held(t, r, 0, time.Minute) // there is no memory at all
+		for name, sent := range map[string]string{"nothing": "", "a part": "abc"} {
+			c := newRaw(t, l.dial())
+			began := time.Now()
+			c.write("PUT /v1/kv/default/k HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n" + sent)
+			a := c.answer()
+			a.want(t, 409, "exists", "")
+			if took := time.Since(began); took != leasePatience || !a.closes {
+				t.Errorf("%s sent: took %v, want %v; connection closed: %v", name, took, leasePatience, a.closes)
+			}
+			c.conn.Close()
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
 // A namespace that is not listed is as one that does not exist, and so is a
 // lease in it.
 func TestLeaseListenerIsBlind(t *testing.T) {

@@ -78,8 +78,9 @@ func (s *Server) put(x *exchange, r *http.Request) error {
 	}
 	ctx, cancel := s.within(x, r, deadline)
 	defer cancel()
-	if x.body.waits && !opts.Overwrite {
-		// The client asked before it sends: what is stored already need not be sent.
+	if !opts.Overwrite {
+		// What is stored already takes no memory, and its answer does not wait for the
+		// bytes longer than the client has time; one that asked first need not send them.
 		if now, err := st.Stored(ctx, ns, key); err != nil || now == store.Exists {
 			return cmp.Or(err, error(api.StatusProblem(word(now), x.explain(now, nil))))
 		}
@@ -107,6 +108,7 @@ func (s *Server) put(x *exchange, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	s.auditForced(x, r, ns, results)
 	if res := results[0]; res.Status != store.OK {
 		return api.StatusProblem(word(res.Status), x.explain(res.Status, res.Err))
 	}

@@ -63,6 +63,7 @@ func (s *Server) batchStore(x *exchange, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	s.auditForced(x, r, ns, results)
 	return x.json(in.answer(results))
 }
 

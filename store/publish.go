@@ -183,6 +183,7 @@ func (st *Storing) admitLocked(it *storeItem, g *group, old slotLists, now int64
 			it.end(Pinned, nil)
 			return false
 		}
+		it.forced = s.x.pins[h] > 0
 		why := ReasonReplaced
 		if s.x.dead(h, now) {
 			why = ReasonExpired

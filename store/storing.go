@@ -35,6 +35,7 @@ type StoreResult struct {
 	Key       string
 	Status    Status
 	SlotBytes int64 // what it takes of the quota, for OK
+	Forced    bool  // it replaced an entry that leases protected, or may have
 	Err       error // detail of what failed
 }
 
@@ -96,6 +97,7 @@ type storeItem struct {
 	gen, sum  uint64
 	pos       uint32 // place in the batch
 	slotBytes int64  // charged to the namespace
+	forced    bool   // it replaces a pinned entry
 	writeErr  error
 	replaces  id // mutant H9 only: the entry that is overwritten in place
 }
@@ -233,7 +235,7 @@ func (st *Storing) record(round []*storeItem) {
 			continue
 		}
 		r := &st.results[it.pos]
-		r.Status, r.Err = it.status, it.err
+		r.Status, r.Err, r.Forced = it.status, it.err, it.forced
 		if it.status == OK {
 			r.SlotBytes = it.slotBytes
 		}
