@@ -27,16 +27,21 @@ func TestHundredThousandKeys(t *testing.T) {
 	for _, k := range keys {
 		asFrames.Write(frames(k, []byte("x")).Bytes())
 	}
+	forms := 8
+	if testing.Short() {
+		forms = 2 // the race detector makes much of it
+	}
 	r := newRig(t, func(o *rigOptions) {
 		o.batchKeys, o.jsonBytes, o.buffers = 16384, 256<<20, 128<<20
 	})
 	client := r.unix()
 	touch(t, r)
 	before := inUse()
-	for _, c := range []struct {
+	for i, c := range []struct {
 		path, kind string
 		body       []byte
 	}{
+		{"store?namespace=default", api.MediaFrames, asFrames.Bytes()},
 		{"lookup", api.MediaJSON, asJSON},
 		{"load", api.MediaJSON, asJSON},
 		{"remove", api.MediaJSON, asJSON},
@@ -44,8 +49,10 @@ func TestHundredThousandKeys(t *testing.T) {
 		{"touch", api.MediaJSON, asJSON},
 		{"unpin", api.MediaJSON, bytes.Replace(asJSON, []byte("{"), []byte(`{"lease":"x",`), 1)},
 		{"lookup?namespace=default", api.MediaText, []byte(strings.Join(keys, "\n"))},
-		{"store?namespace=default", api.MediaFrames, asFrames.Bytes()},
 	} {
+		if i >= forms {
+			break
+		}
 		a := do(t, client, "POST", "/v1/batch/"+c.path, bytes.NewReader(c.body), "Content-Type", c.kind)
 		a.want(t, 413, "too_many_keys", "keys")
 		if a.closes {
@@ -114,9 +121,9 @@ func TestGibibyteOfJSON(t *testing.T) {
 func TestForeignersWithBodies(t *testing.T) {
 	r := newRig(t, func(o *rigOptions) { o.requests = 2 })
 	client, _ := r.tcp()
-	body := bytes.Repeat([]byte("x"), 4<<20)
+	body := bytes.Repeat([]byte("x"), 1<<20)
 	before := inUse()
-	for i := range 50 {
+	for i := range 20 {
 		header, word, field := []string{"Host", "evil.example"}, "foreign_host", "Host"
 		if i%2 == 0 {
 			header, word, field = []string{"Origin", "http://evil.example"}, "foreign_origin", "Origin"

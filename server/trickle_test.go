@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -81,6 +82,9 @@ func TestElevenTricklingClients(t *testing.T) {
 	}
 	for name, request := range requests {
 		for budget, longest := range map[int64]time.Duration{2 * largest: 2 * one, 4 * largest: one} {
+			if testing.Short() && (budget > 2*largest || strings.HasPrefix(name, "batch")) {
+				continue // the race detector makes much of it
+			}
 			t.Run(name+" "+strconv.Itoa(int(budget>>20)), func(t *testing.T) {
 				paced(t, time.Minute, func(r *rig, dial func() net.Conn) {
 					client := dialing(t, dial)
