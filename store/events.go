@@ -37,8 +37,9 @@ func (k EventKind) String() string {
 
 // Event is one change of the set of stored keys, or a word about the feed.
 type Event struct {
-	// Seq grows by one with every change of this process, in whatever namespace.
-	// That of a snapshot or of lost is 0: a reader that ends there begins anew.
+	// Seq grows by one with every change, in whatever namespace, and leaps with every
+	// start: no two changes ever have the same. That of a snapshot or of lost is 0: a
+	// reader that ends there begins anew.
 	Seq       uint64
 	Kind      EventKind
 	Namespace string // of stored, removed and snapshot
@@ -95,6 +96,17 @@ func newEvents() *events {
 	return &events{
 		size: eventRing, linger: eventLinger, turn: make(chan struct{}, 1), first: 1, next: 1, moved: make(chan struct{}),
 	}
+}
+
+// begin numbers the events of a process whose generations begin at born behind all
+// those of earlier ones, so that none of theirs passes for one of these. Each entry
+// is told once when it comes and once when it goes: there are at most as many events
+// in a process as entries at its start and twice the generations that it draws.
+func (e *events) begin(born uint64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.first = 2*born - 1
+	e.next = e.first
 }
 
 // wanted tells whether somebody listens or did lately, and takes note that n
@@ -208,7 +220,8 @@ func (e *events) leave() {
 	}
 }
 
-// last returns the number of the last event, 0 if there was none.
+// last returns the number of the last event; if there was none yet, one that is
+// behind those of all earlier processes.
 func (e *events) last() uint64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()

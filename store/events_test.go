@@ -483,3 +483,37 @@ func TestFeedWaits(t *testing.T) {
 		t.Errorf("after the end: %v", err)
 	}
 }
+
+// A number that an earlier process gave goes for none of this one, however few
+// generations that drew and however many entries left under it.
+func TestSinceAnEarlierProcess(t *testing.T) {
+	r := newRig(t)
+	f := r.feed(ns, 0)
+	keys := names(40)
+	r.mustStore(1000, keys...)
+	r.await()
+	numbers := []uint64{f.Last()}
+	f.Close()
+	for i := range 3 {
+		r.restart()
+		f := r.feed(ns, 0)
+		if i == 1 {
+			r.mustStore(1000, keys[:20]...)
+		} else {
+			r.remove(false, keys...)
+		}
+		r.await()
+		for _, since := range numbers {
+			if from, resumed, _ := r.s.events.join(since, nil); resumed {
+				t.Errorf("start %d, since %d of an earlier process: goes on at %d", i, since, from)
+			} else {
+				r.s.events.leave()
+			}
+		}
+		if last, of := f.Last(), numbers[len(numbers)-1]; last <= of {
+			t.Errorf("start %d: the last number is %d, an earlier process gave %d", i, last, of)
+		}
+		numbers = append(numbers, f.Last())
+		f.Close()
+	}
+}

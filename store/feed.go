@@ -35,7 +35,7 @@ type Feed struct {
 }
 
 // Events begins a feed of a namespace, or of all for "". It goes on after the
-// event with number since of this process if what follows is still known;
+// event with number since, of this process, if what follows is still known;
 // otherwise, and for 0, it tells what is there first (EventSnapshot).
 //
 // Then come the changes, in the order of the log. EventSynced stands where the
