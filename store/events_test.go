@@ -517,3 +517,46 @@ func TestSinceAnEarlierProcess(t *testing.T) {
 		f.Close()
 	}
 }
+
+// A snapshot that goes through much of others ends with its reader's context, and
+// goes on where it was.
+func TestSnapshotOfFewAmongMany(t *testing.T) {
+	n := (snapshotPages + 4) * snapshotRows
+	r := newRig(t, func(o *rigOptions) {
+		o.slotSize, o.slots, o.payload, o.spaces = 4096, int64(n)+64, 4096, []Namespace{{Name: ns}, {Name: "other"}}
+	})
+	for i, keys := 0, names(n); i < n; i += snapshotRows {
+		r.storeIn("other", 10, keys[i:i+snapshotRows]...)
+	}
+	r.mustStore(10, "mine")
+	f := r.feed(ns, 0)
+	if ev, err := f.Next(ended()); !errors.Is(err, context.Canceled) || f.slot == 0 {
+		t.Fatalf("got %v and %v at row %d; want to be asked again", ev, err, f.slot)
+	}
+	at := f.slot
+	if ev, err := f.Next(context.Background()); err != nil || ev.Key != "mine" || ev.Kind != EventSnapshot || at > uint32(n) {
+		t.Errorf("asked again at row %d: %v and %v", at, ev, err)
+	}
+
+	f = r.feed(ns, 0)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	leaving := &leavingContext{Context: ctx, looks: 3, leave: cancel}
+	if ev, err := f.Next(leaving); !errors.Is(err, context.Canceled) || f.slot > 3*snapshotRows {
+		t.Errorf("a reader that left: %v and %v after %d rows", ev, err, f.slot)
+	}
+}
+
+// leavingContext ends when it was looked at so many times.
+type leavingContext struct {
+	context.Context
+	looks int
+	leave func()
+}
+
+func (c *leavingContext) Err() error {
+	if c.looks--; c.looks <= 0 {
+		c.leave()
+	}
+	return c.Context.Err()
+}

@@ -15,6 +15,10 @@ import (
 // of the metadata store outlives a slow reader.
 const snapshotRows = 1024
 
+// snapshotPages is how often that is done for a reader who wants no more than what
+// there is, while it finds nothing of its namespace: some milliseconds.
+const snapshotPages = 16
+
 // Feed tells one reader what is stored and what changes. Next and Close belong to
 // one goroutine.
 type Feed struct {
@@ -67,14 +71,23 @@ func (s *Store) Events(ctx context.Context, ns string, since uint64) (*Feed, err
 
 // Next returns the next event, and waits for one if there is none. An event that
 // is there is returned although ctx has ended; so a context that has ended asks
-// for no more than what there is. After ctx's error Next can be called again.
+// for no more than what there is; of a snapshot, than what is found at once, as
+// there may be much of others to go through. After ctx's error Next can be called
+// again.
 // After EventLost it returns io.EOF, and ErrClosed when the store ends.
 func (f *Feed) Next(ctx context.Context) (Event, error) {
-	for f.reading {
+	patience := 0
+	if ctx.Err() != nil {
+		patience = snapshotPages
+	}
+	for ; f.reading; patience-- {
 		if len(f.page) > 0 {
 			ev := f.page[0]
 			f.page = f.page[1:]
 			return ev, nil
+		}
+		if patience <= 0 && ctx.Err() != nil {
+			return Event{}, ctx.Err()
 		}
 		if err := f.read(); err != nil {
 			return Event{}, err
@@ -171,11 +184,15 @@ func (f *Feed) read() error {
 		}
 		return true
 	})
-	if errors.Is(err, meta.ErrFailed) {
+	switch {
+	case errors.Is(err, meta.ErrFailed):
 		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
-	}
-	if !more {
+		fallthrough
+	case err != nil:
+		f.page = f.page[:0] // these rows are read again
+		return err
+	case !more:
 		f.vol, f.slot = f.vol+1, 0
 	}
-	return err
+	return nil
 }
