@@ -29,7 +29,7 @@ type flight struct {
 
 	// Guarded by Storing.mu.
 	left     int    // items without an answer
-	answered []bool // by item
+	answered []bool // by item, before the batch went on
 	why      error  // why the batch goes on without what is not answered by now; nil: it does not
 }
 
@@ -103,17 +103,22 @@ func (f *flight) submit(reqs []slab.WriteReq, from, to int) {
 func (f *flight) answer(i int, sum uint64, err error) {
 	f.bufs[i].Release()
 	f.v.idle(f.v.slab.OpsFor(f.items[i].Len))
-	if !f.note(i, sum, err) {
-		f.st.takeBack(f.items[i])
+	if back := f.note(i, sum, err); len(back) > 0 {
+		f.st.takeBack(back)
 	}
 }
 
-// note hands the answer to the batch; false if that goes on without it.
-func (f *flight) note(i int, sum uint64, err error) bool {
+// note hands the answer to the batch. If that has gone on without it, and this was
+// the last such answer, it returns the items of all of them: their slots go back.
+func (f *flight) note(i int, sum uint64, err error) (back []*storeItem) {
 	f.st.mu.Lock()
 	defer f.st.mu.Unlock()
 	if f.why != nil {
-		return false
+		f.st.back = append(f.st.back, f.items[i])
+		if f.st.late--; f.st.late == 0 {
+			back, f.st.back = f.st.back, nil
+		}
+		return back
 	}
 	f.items[i].sum, f.items[i].writeErr = sum, err
 	f.answered[i] = true
@@ -122,7 +127,7 @@ func (f *flight) note(i int, sum uint64, err error) bool {
 		f.stop()
 		close(f.done)
 	}
-	return true
+	return nil
 }
 
 // abandon lets the batch go on without the items that were not answered: a device
@@ -139,10 +144,13 @@ func (f *flight) abandon() {
 	}
 	for i, it := range f.items {
 		if !f.answered[i] {
-			f.st.s.work.Add(1) // until takeBack; the batch itself counts still
 			f.st.uncharge(it)
 		}
 	}
+	if f.st.late == 0 {
+		f.st.s.work.Add(1) // until takeBack; the batch itself counts still
+	}
+	f.st.late += f.left
 	close(f.done)
 }
 
@@ -159,12 +167,17 @@ func (f *flight) wait() {
 	}
 }
 
-// takeBack frees the slots and the quota of an item that its batch has abandoned.
-func (st *Storing) takeBack(it *storeItem) {
+// takeBack frees the slots and the quota of items that the batch has gone on
+// without.
+func (st *Storing) takeBack(items []*storeItem) {
 	s := st.s
 	defer s.work.Done()
+	back := s.newSlotLists(len(items))
 	h := s.lock(lockPublish)
 	defer s.unlock(h)
-	s.volumes[it.vol].slab.Move(it.slots, slab.Reserved, slab.Free)
-	st.ns.used -= it.slotBytes
+	for _, it := range items {
+		back[it.vol] = append(back[it.vol], it.slots...)
+		st.ns.used -= it.slotBytes
+	}
+	s.move(back, slab.Reserved, slab.Free)
 }

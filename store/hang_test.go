@@ -96,8 +96,12 @@ func TestHungWrites(t *testing.T) {
 				t.Errorf("%+v", x)
 			}
 		}
+		held := r.acquisitions(lockPublish)
 		release()
 		r.s.work.Wait()
+		if n := r.acquisitions(lockPublish) - held; n != 1 || len(out) < 2 {
+			t.Errorf("the lock was taken %d times for the slots of %d keys", n, len(out))
+		}
 		if c := r.slabs[0].Counts(); c.Free != c.Total {
 			t.Errorf("released: %+v", c)
 		}

@@ -301,3 +301,30 @@ func TestMissingRelaxedSlab(t *testing.T) {
 		t.Errorf("when it is back: %v", got)
 	}
 }
+
+// What leases may protect is a share of the namespace's slabs, wherever they are: a
+// namespace that was moved to one that is away can still pin what it has.
+func TestPinsOfANamespaceWhoseSlabIsAway(t *testing.T) {
+	for what, forget := range map[string]bool{"with a record": false, "without": true} {
+		t.Run(what, func(t *testing.T) {
+			r := newRig(t, func(o *rigOptions) { o.slabs = 2 })
+			r.put(Namespace{Name: "n", Slabs: []string{"s0"}})
+			if got := r.storeIn("n", 1000, "k"); got[0] != OK {
+				t.Fatal(got)
+			}
+			r.put(Namespace{Name: "n", Slabs: []string{"s1"}})
+			if forget {
+				b := r.db.NewBatch()
+				b.SetSlab(meta.Incarnation(r.slabs[1].Label().Incarnation), meta.SlabRecord{Name: "another"})
+				if err := r.db.Commit(b, true); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r.away(syscall.ENXIO, 1)
+			res, err := r.s.Pin(context.Background(), "n", []string{"k"}, LeaseRequest{})
+			if err != nil || res.Results[0].Status != OK || res.Lease == nil {
+				t.Errorf("pin: %+v, %v", res, err)
+			}
+		})
+	}
+}

@@ -171,13 +171,18 @@ func refusePins(sp *space, results []KeyResult, pinned, limit int64) {
 	}
 }
 
-// pinLimit is how many bytes of slots the namespace's leases may protect.
+// pinLimit is how many bytes of slots the namespace's leases may protect: a share of
+// its slabs, also of those that are away and will be back. Where nothing is known
+// of these, its entries are on others.
 func (s *Store) pinLimit(sp *space) int64 {
-	total := int64(0)
 	set := sp.settings()
+	total := int64(0)
 	for _, v := range set.volumes {
-		if sl := s.volumes[v].slab; sl.Absent() == nil {
-			total += int64(sl.SlotCount()) * sl.SlotSize()
+		total += s.volumes[v].bytes()
+	}
+	if total == 0 {
+		for _, v := range s.volumes {
+			total += v.bytes()
 		}
 	}
 	if set.quota > 0 && set.quota < total {

@@ -124,6 +124,9 @@ func (st *Storing) publish(round []*storeItem) uint64 {
 	s := st.s
 	now := s.nowMS()
 	g := group{at: now, space: st.ns.name, sync: s.anySync(st.ns), sets: make([]setRow, 0, len(round))}
+	if st.o.Overwrite { // else what is replaced is an exception
+		g.left, g.deletes = make([]departure, 0, len(round)), make([]id, 0, len(round))
+	}
 	old, back, suspect := s.newSlotLists(len(round)), s.newSlotLists(0), s.newSlotLists(0)
 	used := s.newSlotLists(len(round))
 	rows := make([]setRow, len(round))

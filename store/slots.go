@@ -39,6 +39,9 @@ func (v *volume) wake() {
 
 func (v *volume) end() id { return v.base + v.slab.SlotCount() }
 
+// bytes is the size of all slots.
+func (v *volume) bytes() int64 { return int64(v.slab.SlotCount()) * v.slab.SlotSize() }
+
 // volumeOf returns the place in s.volumes of the slab that has slot n.
 func (s *Store) volumeOf(n id) int {
 	if len(s.volumes) == 1 {

@@ -66,6 +66,10 @@ type Storing struct {
 	// +checklocks:mu
 	phase phase
 	// +checklocks:mu
+	late int // writes under way that the batch has gone on without
+	// +checklocks:mu
+	back []*storeItem // items of those of them that were answered
+	// +checklocks:mu
 	results []StoreResult // by place; what is not recorded yet is Deadline
 }
 
