@@ -93,7 +93,7 @@ func (s *Server) asProblem(x *exchange, err error) *api.Problem {
 		s.metrics.outOfMemory(err)
 		return api.StatusProblem(api.StatusBusy, err.Error()+"; try again")
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrClosed):
-		return api.StatusProblem(api.StatusUnavailable, err.Error())
+		return api.StatusProblem(api.StatusUnavailable, x.tell(err))
 	case errors.Is(err, store.ErrOutcomeUnknown), errors.Is(err, context.DeadlineExceeded):
 		return api.StatusProblem(api.StatusDeadline, x.explain(store.Deadline, err))
 	case errors.Is(err, context.Canceled):

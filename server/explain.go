@@ -30,9 +30,38 @@ func (x *exchange) explain(status store.Status, err error) string {
 	case err == nil, errors.Is(err, context.DeadlineExceeded):
 		return late + x.undone
 	case status == store.NoSpace || status == store.OverQuota:
-		return err.Error() + "; remove keys: this release does not evict"
+		return x.tell(err) + "; remove keys: this release does not evict"
 	}
-	return err.Error()
+	return x.tell(err)
+}
+
+// tell is an error's text for the sender of the request: devices, slots, and how full
+// what all share is, are for administrators. The log has it all.
+func (x *exchange) tell(err error) string {
+	if x.access.admin {
+		return err.Error()
+	}
+	return store.Plain(err)
+}
+
+// Times, in seconds, after which it is worth trying again where a slab does not
+// serve. One that only fails transfers is tried again by itself before long.
+const (
+	retrySlab     = 30
+	retryDegraded = 5
+)
+
+// keyProblem is the answer to a request for a single key that is not ok.
+func (x *exchange) keyProblem(status store.Status, err error) *api.Problem {
+	p := api.StatusProblem(word(status), x.explain(status, err))
+	var of *store.SlabError
+	if p.RetryAfter > 0 && errors.As(err, &of) {
+		p.RetryAfter = retrySlab
+		if of.Health == store.HealthDegraded {
+			p.RetryAfter = retryDegraded
+		}
+	}
+	return p
 }
 
 // explainKey is explain for an answer about key.

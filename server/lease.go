@@ -124,7 +124,7 @@ func (s *Server) stage(x *exchange, r *http.Request) error {
 	case store.Missing, store.Expired:
 		return api.NewProblem(http.StatusGatewayTimeout, found.Status.String(), "", "")
 	}
-	return api.StatusProblem(word(found.Status), x.explain(found.Status, found.Err))
+	return x.keyProblem(found.Status, found.Err)
 }
 
 // bodyless refuses a body on a route that takes none.

@@ -82,7 +82,7 @@ func (s *Server) put(x *exchange, r *http.Request) error {
 		// What is stored already takes no memory, and its answer does not wait for the
 		// bytes longer than the client has time; one that asked first need not send them.
 		if now, err := st.Stored(ctx, ns, key); err != nil || now == store.Exists {
-			return cmp.Or(err, error(api.StatusProblem(word(now), x.explain(now, nil))))
+			return cmp.Or(err, error(x.keyProblem(now, nil)))
 		}
 	}
 	batch, err := st.BeginStore(ctx, ns, opts)
@@ -110,7 +110,7 @@ func (s *Server) put(x *exchange, r *http.Request) error {
 	}
 	s.auditForced(x, r, ns, results)
 	if res := results[0]; res.Status != store.OK {
-		return api.StatusProblem(word(res.Status), x.explain(res.Status, res.Err))
+		return x.keyProblem(res.Status, res.Err)
 	}
 	return x.json(api.PutResponse{Status: api.StatusOK, SlotBytes: results[0].SlotBytes})
 }
@@ -156,7 +156,7 @@ func (s *Server) get(x *exchange, r *http.Request) error {
 	item, _ := loading.Next()
 	if item.Status != store.OK {
 		s.metrics.outOfMemory(item.Err)
-		return api.StatusProblem(word(item.Status), x.explain(item.Status, item.Err))
+		return x.keyProblem(item.Status, item.Err)
 	}
 	defer item.Buf.Release()
 	x.hold.take(memory)
@@ -177,7 +177,7 @@ func (s *Server) head(x *exchange, r *http.Request) error {
 		return err
 	}
 	if res.Status != store.OK {
-		return api.StatusProblem(word(res.Status), x.explain(res.Status, res.Err))
+		return x.keyProblem(res.Status, res.Err)
 	}
 	etag := o.etag(res.Gen)
 	if tagged(r.Header.Values("If-None-Match"), etag) {
@@ -204,7 +204,7 @@ func (s *Server) remove(x *exchange, r *http.Request) error {
 		return err
 	}
 	if res := removed.Results[0]; res.Status != store.OK {
-		return api.StatusProblem(word(res.Status), x.explain(res.Status, res.Err))
+		return x.keyProblem(res.Status, res.Err)
 	}
 	return x.json(api.DeleteResponse{Status: api.StatusOK})
 }

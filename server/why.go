@@ -25,6 +25,9 @@ func (s *Server) explainOne(x *exchange, r *http.Request) error {
 		Bytes: e.Bytes, SlotBytes: e.SlotBytes,
 		StoredAt: fromMillis(e.StoredAt), ExpiresAt: fromMillis(e.ExpiresAt), Pinned: e.Pinned,
 	}
+	if e.Err != nil {
+		res.Detail += ": " + x.tell(e.Err)
+	}
 	if x.access.admin {
 		locate(&res, e)
 	}

@@ -127,7 +127,7 @@ func checkSlabs(slabs []SlabConfig) error {
 	case len(slabs) == 0:
 		return errors.New("store options: no slabs")
 	case len(missing) == len(slabs):
-		return fmt.Errorf("%w: %w", errNoSlab, oneLine(missing))
+		return fmt.Errorf("%w: %w", errNoSlab, severalError(missing))
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ type Explanation struct {
 	Status Status // what a lookup answers
 	Reason Reason // never Forced, Cleared, Replaced or IOError: Detail tells those apart
 	Detail string // a sentence; not where the entry lies
+	Err    error  // why it cannot be served, if the slab says so; not in Detail
 	At     int64  // unix ms: when it came to be so; 0: not known
 
 	// Of an entry that is in the index, be it expired or out of reach.
@@ -95,9 +96,7 @@ func (s *Store) explainEntry(e *Explanation, res KeyResult, head id, now int64) 
 		}
 	default:
 		e.Reason, e.Detail = ReasonUnavailable, "it is stored but cannot be served now"
-		if res.Err != nil {
-			e.Detail += ": " + res.Err.Error()
-		}
+		e.Err = res.Err
 	}
 }
 

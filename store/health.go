@@ -184,7 +184,7 @@ func (c *condition) judge(name string) *view {
 	is.stuck = c.hung
 	is.sound, is.worn = is.serves && c.shut == "" && !c.suspect, c.worn
 	if !is.stores {
-		is.err = fmt.Errorf("slab %q is %s: %s", name, is.word, is.reason)
+		is.err = &SlabError{name, is.word, is.reason}
 	}
 	if c.missing != "" && c.advice != "" { // for those who keep the daemon, not for each key of its clients
 		is.reason += "; " + c.advice
@@ -233,7 +233,7 @@ func (v *volume) refuses() error {
 		return now.err
 	}
 	if why, ro := v.slab.ReadOnly(); ro {
-		return fmt.Errorf("slab %q is read-only: %s", v.slab.Name(), why)
+		return &SlabError{v.slab.Name(), HealthReadOnly, why}
 	}
 	return nil
 }

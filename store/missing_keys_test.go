@@ -32,7 +32,7 @@ func TestKeysOfAMissingSlab(t *testing.T) {
 		t.Error("a touch of keys that cannot be reached changed something")
 	}
 	e := r.explain(gone[0])
-	if e.Status != Unavailable || e.Reason != ReasonUnavailable || e.Slab != "s1" || e.Bytes != 1000 || !strings.Contains(e.Detail, "cannot be served") {
+	if e.Status != Unavailable || e.Reason != ReasonUnavailable || e.Slab != "s1" || e.Bytes != 1000 || !strings.Contains(e.Detail, "cannot be served") || e.Err == nil {
 		t.Errorf("explain: %+v", e)
 	}
 	r.lookup(gone...)

@@ -4,7 +4,6 @@ package store
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 )
@@ -52,7 +51,7 @@ func (s *Store) newPlan(sp *space) *plan {
 	case len(why) == 1:
 		p.refusal = why[0]
 	default:
-		p.refusal = fmt.Errorf("no slab of namespace %q takes stores: %w", sp.name, oneLine(why))
+		p.refusal = fmt.Errorf("no slab of namespace %q takes stores: %w", sp.name, severalError(why))
 	}
 	return p
 }
@@ -129,19 +128,7 @@ func (p *plan) reserve(it *storeItem) {
 			reason = cmp.Or(reason, err)
 			continue
 		}
-		status, reason = NoSpace, fmt.Errorf("slab %q has %d free slots, the payload needs %d", a.v.slab.Name(), a.free, n)
+		status, reason = NoSpace, &roomError{a.v.slab.Name(), a.free, n}
 	}
 	it.end(status, reason)
-}
-
-// oneLine joins errors in one line.
-func oneLine(errs []error) error {
-	text := ""
-	for i, err := range errs {
-		if i > 0 {
-			text += "; "
-		}
-		text += err.Error()
-	}
-	return errors.New(text)
 }
