@@ -18,6 +18,7 @@ type AbsentOptions struct {
 	Incarnation  [16]byte // zero if it is not known
 	SlotSize     int64    // bytes; 0 if it is not known
 	Slots        uint32   // 0 if that is not known: then it has none
+	Mount        uint64   // number of the last mount; 0 if it is not known
 	Why          error    // what the device said
 }
 
@@ -31,7 +32,7 @@ func Absent(o AbsentOptions) *Slab {
 	why := o.Why.Error()
 	s := &Slab{
 		log: slog.New(slog.DiscardHandler), name: o.Name, device: o.Device, absent: o.Why,
-		geo:    Label{Incarnation: o.Incarnation, Name: o.Name, SlotSize: o.SlotSize, SlotCount: o.Slots},
+		geo:    Label{Incarnation: o.Incarnation, Name: o.Name, SlotSize: o.SlotSize, SlotCount: o.Slots, Mount: o.Mount},
 		ioSize: ioengine.PieceSize, states: newSlots(o.Slots), life: life{idle: make(chan struct{})},
 	}
 	s.flusher.init()

@@ -73,6 +73,13 @@ func (s *Store) missing(c SlabConfig) *slab.Slab {
 			o.Incarnation, o.SlotSize, o.Slots = r.Inc, r.SlotSize, r.Slots
 		}
 	}
+	n, known, err := s.o.Meta.Mount(o.Incarnation)
+	if err != nil {
+		s.o.Log.Warn("how often a missing slab was mounted cannot be read", "slab", c.Name, "error", err)
+	}
+	if known {
+		o.Mount = n
+	}
 	sl := slab.Absent(o)
 	if sl.SlotCount() == 0 {
 		s.o.Log.Error("slab is missing, and the metadata knows none of that name; the others are served",

@@ -116,7 +116,7 @@ func TestMissingSlab(t *testing.T) {
 		t.Errorf("%d bytes are used without the slab, %d with it", got, before)
 	}
 	st := r.slabStatus("s1")
-	if st.Health != HealthMissing || !strings.Contains(st.Reason, syscall.ENXIO.Error()) || st.Counts.Used != uint32(2*len(gone)+1) || st.SlotSize != slot {
+	if st.Health != HealthMissing || !strings.Contains(st.Reason, syscall.ENXIO.Error()) || st.Counts.Used != uint32(2*len(gone)+1) || st.SlotSize != slot || st.Mount != mount {
 		t.Errorf("status of the missing slab: %+v", st)
 	}
 	if got, want := r.lookup(keys[3:]...), r.want(keys[3:], 1, Unavailable, OK); !cmp.Equal(got, want) {
