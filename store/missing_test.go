@@ -285,6 +285,48 @@ func TestMissingIsTheLastOfItsName(t *testing.T) {
 	}
 }
 
+// A start that fails changes no names: not even if the slab that would have taken
+// another's was mounted before another one refused.
+func TestFailedStartKeepsNames(t *testing.T) {
+	r := newRig(t, func(o *rigOptions) { o.slabs = 3 })
+	keys := names(12)
+	r.mustStoreTogether(1000, keys...)
+	first, old := r.devs[1], r.on(1, keys...)
+	inc := meta.Incarnation(r.slabs[2].Label().Incarnation)
+	n, _, err := r.db.Mount(inc)
+	if err != nil || len(old) == 0 {
+		t.Fatal(err, old)
+	}
+	setMount := func(n uint64) {
+		b := r.db.NewBatch()
+		b.SetMount(inc, n)
+		if err := r.db.Commit(b, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	setMount(n + 7)
+	r.shut()
+	r.devs[1] = simdev.New(simdev.Options{Size: first.Geometry().Size, Block: 512})
+	if _, err := slab.InitDevice(r.devs[1], slab.InitOptions{SlotSize: r.o.slotSize, Name: "new"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.open(); !errors.Is(err, ErrMount) {
+		t.Fatalf("a start with a slab that does not belong to the metadata: %v", err)
+	}
+	setMount(n)
+	r.away(syscall.EIO, 1)
+	if got := r.lookup(old...); !cmp.Equal(got, all(len(old), Unavailable)) {
+		t.Errorf("keys of the drive that went by the name: %v", got)
+	}
+	r.shut()
+	r.gone = nil
+	r.start() // the other drive has the name when a start went well
+	r.away(syscall.EIO, 1)
+	if got := r.lookup(old...); !cmp.Equal(got, all(len(old), Missing)) {
+		t.Errorf("keys of the drive that lost its name: %v", got)
+	}
+}
+
 // In relaxed mode too: a missing slab is neither flushed nor in the way of a stop.
 func TestMissingRelaxedSlab(t *testing.T) {
 	r := newRig(t, func(o *rigOptions) { o.slabs, o.relaxed, o.interval = 2, true, time.Millisecond })

@@ -29,9 +29,6 @@ func (s *Store) mount(v *volume) error {
 	}
 	b := s.o.Meta.NewBatch()
 	b.SetMount(v.inc, next)
-	if err := s.describe(b, v); err != nil {
-		return fmt.Errorf("mount slab %q: %w", v.slab.Name(), err)
-	}
 	if err := s.o.Meta.Commit(b, true); err != nil {
 		return fmt.Errorf("mount slab %q: %w", v.slab.Name(), err)
 	}
@@ -60,7 +57,8 @@ func refusesWrites(err error) bool {
 }
 
 // describe notes what must be known of the slab while its device is away. What a
-// later release added to that stays.
+// later release added to that stays. Of all slabs it becomes durable as one, at the
+// end of a start that went well: one that fails changes no names.
 func (s *Store) describe(b *meta.Batch, v *volume) error {
 	r, _, err := s.o.Meta.Slab(v.inc)
 	if err != nil && !errors.Is(err, meta.ErrRow) {

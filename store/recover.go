@@ -17,9 +17,10 @@ import (
 // recovery derives the index and the free lists from the rows. It is the same
 // after every kind of stop.
 type recovery struct {
-	s    *Store
-	lost []id // heads of entries that a later one of the same key replaces
-	bad  []badRow
+	s       *Store
+	lost    []id // heads of entries that a later one of the same key replaces
+	bad     []badRow
+	mounted []*volume // to be described in the metadata
 }
 
 // recover mounts all slabs, reads their rows, and makes what it found durable and
@@ -35,8 +36,12 @@ func (s *Store) recover(ctx context.Context, seeded []nameRow) error {
 	}
 	for _, v := range s.volumes {
 		if v.slab.Absent() == nil {
+			_, ro := v.slab.ReadOnly()
 			if err := s.mount(v); err != nil {
 				return err
+			}
+			if !ro {
+				r.mounted = append(r.mounted, v)
 			}
 		}
 		if err := r.volume(ctx, v); err != nil {
@@ -256,12 +261,17 @@ func (r *recovery) losers() slotLists {
 func (r *recovery) settle(seeded []nameRow) error {
 	s := r.s
 	s.move(r.losers(), slab.Used, slab.Deleting)
-	if len(r.bad) == 0 && len(r.lost) == 0 && len(seeded) == 0 {
-		return nil
-	}
 	b := s.o.Meta.NewBatch()
+	for _, v := range r.mounted {
+		if err := s.describe(b, v); err != nil {
+			return fmt.Errorf("mount slab %q: %w", v.slab.Name(), err)
+		}
+	}
 	g := group{deletes: r.lost, bad: r.bad, names: seeded}
 	s.commits.fill(b, &g)
+	if b.Len() == 0 {
+		return nil
+	}
 	if err := s.o.Meta.Commit(b, true); err != nil {
 		return fmt.Errorf("record what recovery found: %w", err)
 	}
