@@ -17,8 +17,8 @@ import (
 )
 
 // Verdicts of a check. A warning is what the daemon serves with, though worse
-// than it could; a failure keeps it, or one of its slabs, from serving, or ends it
-// under load.
+// than it could, such as a slab without its device beside others; a failure keeps it
+// from serving, or ends it under load.
 const (
 	verdictOK   = "ok"
 	verdictWarn = "warn"
@@ -54,6 +54,7 @@ type doctor struct {
 	own     *ownDaemon // the daemon that serves this configuration; nil: none answers
 	slots   int64      // of all slabs
 	mounted []string   // slabs that have been served before
+	lost    []lostSlab // whose devices are away, or no slabs any more
 	found   []finding
 }
 
@@ -123,7 +124,7 @@ func (c *cli) doctorVerb() *cobra.Command {
 		Use:   "doctor",
 		Short: "Say whether this host is fit for a configuration, and what to do where it is not",
 		Long: "Look at devices, io_uring, limits, memory, space, permissions and ports. Each line is ok, warn (it serves, but\n" +
-			"worse than it could) or fail (it, or a slab, does not serve, or it ends under load), with what to do. Writes\n" +
+			"worse than it could) or fail (it does not serve, or ends under load), with what to do. Writes\n" +
 			"nothing, and can run beside the daemon. Run it as the daemon's user and under its limits: they are what it looks at.\n" +
 			"Exits with 0 also where there are warnings, with 1 after a failure.",
 		Args: cobra.NoArgs,

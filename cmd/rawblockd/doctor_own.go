@@ -4,12 +4,15 @@ package main
 
 import (
 	"context"
+	"encoding/hex"
 	"fmt"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/rawblockd/rawblockd/api"
 	"github.com/rawblockd/rawblockd/client"
+	"github.com/rawblockd/rawblockd/meta"
 	"github.com/rawblockd/rawblockd/slab"
 )
 
@@ -19,6 +22,7 @@ type ownDaemon struct {
 	who      string // its process, as in "pid 4711"
 	instance string
 	health   map[string]string // by incarnation
+	slabs    []meta.SlabRecord // those that it knows
 }
 
 // String names its process.
@@ -63,6 +67,9 @@ func (d *doctor) findOwn(ctx context.Context) {
 	d.own = &ownDaemon{who: who, instance: st.Instance, health: map[string]string{}}
 	for _, s := range st.Slabs {
 		d.own.health[s.Incarnation] = healthText(s)
+		if inc, err := hex.DecodeString(strings.ReplaceAll(s.Incarnation, "-", "")); err == nil && len(inc) == len(meta.Incarnation{}) {
+			d.own.slabs = append(d.own.slabs, meta.SlabRecord{Inc: meta.Incarnation(inc), Name: s.Name, SlotSize: s.SlotSize})
+		}
 	}
 }
 

@@ -22,6 +22,7 @@ func (d *doctor) checkSlabs() {
 	for _, s := range d.cfg.Slabs {
 		d.of(s.Name, func() { d.checkSlab(s, seen) })
 	}
+	d.judgeLost(seen)
 }
 
 // checkSlab looks at one slab's device, and at its label if the device can be
@@ -31,6 +32,7 @@ func (d *doctor) checkSlab(s config.Slab, seen map[[16]byte]string) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		d.fail("device", fmt.Sprintf("correct slabs.device (lsblk -o NAME,SIZE,MODEL,SERIAL shows what there is), or make a file: rawblockd init %s --size SIZE", s.Device), "%s is not there", s.Device)
+		d.lose(s, err)
 		return
 	case err != nil:
 		d.fail("device", "run this as the daemon's user, who must be able to reach it", "%s: %v", s.Device, bare(err))
@@ -43,6 +45,10 @@ func (d *doctor) checkSlab(s config.Slab, seen map[[16]byte]string) {
 			remedy = "run this as the daemon's user, and let that user use it: by its group, or by a udev rule"
 		}
 		d.fail("device", remedy, "%v", err)
+		if g := r.Geometry; g.Block > 0 && !g.Regular {
+			err = unix.ENOMEDIUM // opened, and without capacity
+		}
+		d.lose(s, err)
 		return
 	}
 	d.checkDevice(s, r)
@@ -148,9 +154,11 @@ func (d *doctor) checkLabel(s config.Slab, r slab.Report, err error, seen map[[1
 	switch {
 	case errors.Is(err, slab.ErrNoLabel):
 		d.checkUnlabelled(s, r)
+		d.lose(s, err)
 		return false
 	case err != nil:
 		d.fail(name, "see rawblockd inspect "+s.Device, "%v", err)
+		d.lose(s, err)
 		return false
 	}
 	d.slots += int64(l.SlotCount)
@@ -199,6 +207,10 @@ func (d *doctor) checkUnlabelled(s config.Slab, r slab.Report) {
 func (d *doctor) checkHolder(s config.Slab, r slab.Report) {
 	const name = "holder"
 	if health, ok := d.own.serves(r.Label); ok {
+		if strings.HasPrefix(health, "missing") {
+			d.warn(name, "restart the daemon", "the device is there, but the daemon of this configuration (%s) started without it", d.own)
+			return
+		}
 		if health != "online" {
 			d.warn(name, "see rawblockd status, and dmesg for errors of the device", "the daemon of this configuration (%s) has it, and says %s", d.own, health)
 			return
