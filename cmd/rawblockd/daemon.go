@@ -146,6 +146,7 @@ func (d *daemon) answer() error {
 		}
 	}
 	d.apply(d.secrets)
+	d.warn(d.secrets, nil)
 	tcp := d.srv.Listener
 	if d.secrets.cert != nil {
 		tcp = d.srv.TLSListener

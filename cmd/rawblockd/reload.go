@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -34,7 +35,8 @@ func (d *daemon) hangup() {
 }
 
 // reload reads the configuration anew and applies what can be applied without a
-// restart: all of it, or after a fault nothing.
+// restart: all of it, or after a fault of the configuration nothing. Metadata that
+// cannot follow holds back the namespaces alone.
 func (d *daemon) reload(ctx context.Context) {
 	d.tell(reloading())
 	defer d.tell("READY=1")
@@ -44,11 +46,15 @@ func (d *daemon) reload(ctx context.Context) {
 		for _, why := range lines(err) {
 			d.log.Error("SIGHUP: fault", "fault", why)
 		}
-		if errors.Is(err, store.ErrOutcomeUnknown) {
-			d.log.Error("SIGHUP: the namespaces may be changed when the metadata answers again, nothing else was; send it again then")
-			return
+		var part *partError
+		switch {
+		case errors.Is(err, store.ErrOutcomeUnknown):
+			d.log.Error("SIGHUP: the namespaces may be changed when the metadata answers again; send it again then; the rest was applied", "changed", changed)
+		case errors.As(err, &part):
+			d.log.Error("SIGHUP: the namespaces were not changed; correct what was said and send it again; the rest was applied", "changed", changed)
+		default:
+			d.log.Error("SIGHUP: nothing was changed; correct what was said and send it again")
 		}
-		d.log.Error("SIGHUP: nothing was changed; correct what was said and send it again")
 		return
 	}
 	d.reloads.applied.Inc()
@@ -77,8 +83,15 @@ func lines(err error) []string {
 	return out
 }
 
-// tryReload returns the settings that have another value now. What can fail comes
-// first.
+// partError is why the namespaces could not follow a configuration that is right.
+type partError struct{ err error }
+
+func (e *partError) Error() string { return "namespaces: " + e.err.Error() }
+func (e *partError) Unwrap() error { return e.err }
+
+// tryReload returns the settings that have another value now, also with a
+// *partError. What takes no metadata comes first: a token that is revoked must not
+// live on because that has failed, or hangs.
 func (d *daemon) tryReload(ctx context.Context) ([]string, error) {
 	if d.load == nil {
 		return nil, errors.New("this daemon has no configuration to read")
@@ -91,21 +104,31 @@ func (d *daemon) tryReload(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	part := *r.Config
+	part.Namespaces = d.running.Namespaces
+	d.running = &part
+	d.apply(found.secrets)
 	ctx, cancel := context.WithTimeout(ctx, d.reloadWithin)
 	defer cancel()
 	if err := d.store.Reload(ctx, seeds(r.Config)); err != nil {
-		return nil, fmt.Errorf("namespaces: %w", err)
+		d.warn(found.secrets, nil)
+		return changed(r.Applied, false), &partError{err}
 	}
 	d.running = r.Config
-	d.apply(found.secrets)
-	for _, c := range r.Restart {
-		d.log.Warn("SIGHUP: this setting takes a restart", "setting", c.Path, "is", c.Was, "configured", c.Now)
+	d.warn(found.secrets, r.Restart)
+	return changed(r.Applied, true), nil
+}
+
+// changed names the settings that have another value, those of namespaces only if
+// they do.
+func changed(all []config.Change, namespaces bool) []string {
+	paths := make([]string, 0, len(all))
+	for _, c := range all {
+		if namespaces || !strings.HasPrefix(c.Path, "namespaces") {
+			paths = append(paths, c.Path)
+		}
 	}
-	changed := make([]string, len(r.Applied))
-	for i, c := range r.Applied {
-		changed[i] = c.Path
-	}
-	return changed, nil
+	return paths
 }
 
 // apply makes the server and the log do as the running configuration and its
@@ -115,6 +138,14 @@ func (d *daemon) apply(s *secrets) {
 	d.srv.SetTokens(s.tokens)
 	if s.cert != nil && d.running.TLS.CertFile != "" {
 		d.srv.SetCertificate(s.cert)
+	}
+}
+
+// warn tells what is odd about the running configuration and its secrets, and what
+// takes a restart.
+func (d *daemon) warn(s *secrets, restart []config.Change) {
+	for _, c := range restart {
+		d.log.Warn("SIGHUP: this setting takes a restart", "setting", c.Path, "is", c.Was, "configured", c.Now)
 	}
 	for _, w := range append(d.running.Warnings(), s.warnings(d.running, time.Now())...) {
 		d.log.Warn("configuration", "warning", w)

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,11 +14,15 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
+	"github.com/rawblockd/rawblockd/api"
+	"github.com/rawblockd/rawblockd/client"
 	"github.com/rawblockd/rawblockd/config"
+	"github.com/rawblockd/rawblockd/tokens"
 )
 
-// TestReloadBesideFailedMetadata: a reload that the metadata cannot follow changes
-// nothing, and one whose end is not known says so; the daemon goes on.
+// TestReloadBesideFailedMetadata: a reload that the metadata cannot follow leaves the
+// namespaces as they are, and one whose end is not known says so. Tokens are revoked
+// and the log level is changed all the same; the daemon goes on.
 func TestReloadBesideFailedMetadata(t *testing.T) {
 	more := func(c *config.Config) *config.Config {
 		next := *c
@@ -34,8 +39,8 @@ func TestReloadBesideFailedMetadata(t *testing.T) {
 		"failed": {func() (vfs.FS, *atomic.Bool, func()) {
 			fs, broken := failing()
 			return fs, broken, func() { broken.Store(false) }
-		}, refusal},
-		"hangs": {hanging, "SIGHUP: the namespaces may be changed when the metadata answers again, nothing else was"},
+		}, "SIGHUP: the namespaces were not changed"},
+		"hangs": {hanging, "SIGHUP: the namespaces may be changed when the metadata answers again"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := testConfig(t, shortDir(t))
@@ -44,16 +49,31 @@ func TestReloadBesideFailedMetadata(t *testing.T) {
 			d := newDaemon(c, logger, "")
 			fs, on, off := tt.hit()
 			d.metaOpen.FS, d.reloadWithin, d.probeEvery = fs, 100*time.Millisecond, time.Hour
-			d.level, d.load = level, func() (setup, error) { return setup{more(c), &secrets{}}, nil }
+			d.level, d.load = level, func() (setup, error) { return setup{more(c), &secrets{tokens: oneToken(t, "the-token-of-today")}}, nil }
+			d.secrets = &secrets{tokens: oneToken(t, "the-token-of-before")}
+			before := connectTo(t, c.Listen.Unix, "the-token-of-before")
+			today := connectTo(t, c.Listen.Unix, "the-token-of-today")
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			up, ended := background(ctx, d, func() error { return nil })
 			<-up
+			if code(t, before) != "" || code(t, today) != api.CodeUnauthorized {
+				t.Error("the daemon does not begin with its tokens")
+			}
 			on.Store(true)
 			d.hangup()
 			(&serving{t: t, log: log}).wait(log.seen)
-			if level.Level() != slog.LevelInfo {
-				t.Error("the log level was changed")
+			if level.Level() != slog.LevelError {
+				t.Error("the log level was not changed")
+			}
+			if code(t, before) != api.CodeUnauthorized || code(t, today) != "" {
+				t.Error("the tokens were not changed")
+			}
+			if said := log.String(); !strings.Contains(said, "changed=[log.level]") || !strings.Contains(said, `fault="namespaces: `) {
+				t.Errorf("the log does not tell what was changed: %s", said)
+			}
+			if len(d.running.Namespaces) != len(c.Namespaces) {
+				t.Error("the next reload would take the namespaces for changed")
 			}
 			off()
 			cancel()
@@ -62,6 +82,26 @@ func TestReloadBesideFailedMetadata(t *testing.T) {
 			}
 		})
 	}
+}
+
+// oneToken opens all namespaces.
+func oneToken(t *testing.T, token string) *tokens.Set {
+	t.Helper()
+	set, err := tokens.Parse("tokens", []byte("- {name: a, token: "+token+", namespaces: ['*']}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+func connectTo(t *testing.T, socket, token string) *client.Client {
+	t.Helper()
+	cl, err := client.New("unix:"+socket, "default", client.WithToken(token))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	return cl
 }
 
 // hanging is a metadata disk that can be made to hang in whatever is written.
