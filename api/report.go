@@ -52,17 +52,20 @@ const (
 
 // StatusReport answers GET /v1/status.
 type StatusReport struct {
-	Instance    string            `json:"instance"`
-	Version     string            `json:"version"`
-	Ready       bool              `json:"ready"`
-	Entries     uint64            `json:"entries"`
-	Leases      int               `json:"leases"`
-	Pins        int64             `json:"pins"` // in force, over all entries
-	PinnedBytes int64             `json:"pinned_bytes"`
-	Queued      uint64            `json:"queued"`                // groups of changes that wait for the committer
-	MetaFailed  string            `json:"meta_failed,omitempty"` // why changes are refused
-	Slabs       []SlabStatus      `json:"slabs"`
-	Namespaces  []NamespaceStatus `json:"namespaces"`
+	Instance    string `json:"instance"`
+	Version     string `json:"version"`
+	Ready       bool   `json:"ready"`
+	Entries     uint64 `json:"entries"`
+	Leases      int    `json:"leases"`
+	Pins        int64  `json:"pins"` // in force, over all entries
+	PinnedBytes int64  `json:"pinned_bytes"`
+	Queued      uint64 `json:"queued"`                // groups of changes that wait for the committer
+	MetaFailed  string `json:"meta_failed,omitempty"` // why changes are refused
+	// StoresRefused says why stores are refused while loads and removes go on: the
+	// metadata's file system is short of space. The daemon is ready all the same.
+	StoresRefused string            `json:"stores_refused,omitempty"`
+	Slabs         []SlabStatus      `json:"slabs"`
+	Namespaces    []NamespaceStatus `json:"namespaces"`
 	// Results is how many keys were answered since the start: op (lookup, load,
 	// store, remove and so on) → Status → keys.
 	Results map[string]map[Status]uint64 `json:"results"`

@@ -77,6 +77,7 @@ func (s *Server) status(x *exchange, r *http.Request) error {
 	}
 	rep := st.Status()
 	res.MetaFailed, res.Queued = cmp.Or(res.MetaFailed, rep.MetaFailed), rep.Queued
+	res.StoresRefused = rep.StoresRefused
 	res.Entries, res.Leases, res.Pins = uint64(rep.Entries), rep.Leases, rep.Pins
 	res.Slabs, res.Results = s.slabStatus(rep), results(rep)
 	for _, n := range rep.Namespaces {

@@ -112,6 +112,7 @@ func gauges() map[string]gauge {
 		{"scrub_done_slots", "Slots that are behind the last scrub of a slab since the start; 0 without one.", []string{"slab"}},
 		{"slab_buffer_bytes", "Stream memory that transfers of a slab hold.", []string{"slab", "op"}},
 		{"meta_failed", "1 once the metadata store has failed; changes are refused.", nil},
+		{"stores_refused", "1 while the metadata's file system is short of space: stores are refused, loads and removes go on.", nil},
 		{"commit_queue", "Groups of changes waiting for the committer.", nil},
 		{"buffer_bytes", "Stream memory in use.", nil},
 	}
@@ -169,6 +170,7 @@ func (r *reporter) Collect(ch chan<- prometheus.Metric) {
 	put("pins", float64(st.Pins))
 	put("leases", float64(st.Leases))
 	put("meta_failed", truth(st.MetaFailed != ""))
+	put("stores_refused", truth(st.StoresRefused != ""))
 	put("commit_queue", float64(st.Queued))
 	put("buffer_bytes", float64(r.s.o.Buffers.InUse()))
 }

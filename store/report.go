@@ -18,6 +18,9 @@ type StatusReport struct {
 	Pins       int64 // in force, over all entries
 	// MetaFailed says why changes are refused; empty while they are not.
 	MetaFailed string
+	// StoresRefused says why stores are refused while the rest goes on: the
+	// metadata's file system is short of space. Empty while they are not.
+	StoresRefused string
 	// Queued is how many changes wait for the committer, counted in groups.
 	Queued uint64
 	// Results is how many keys were answered since the start, by op and status
@@ -83,6 +86,9 @@ func (s *Store) Status() StatusReport {
 		r.MetaFailed = err.Error()
 	} else if why, failed := s.o.Meta.Failed(); failed {
 		r.MetaFailed = why
+	}
+	if err := s.tooFull(); err != nil {
+		r.StoresRefused = err.Error()
 	}
 	r.Queued = s.commits.backlog()
 	r.Results = s.metrics.resultCounts()

@@ -44,11 +44,14 @@ func (s *Store) watchSpace() {
 			files = int64(n)
 		}
 	}
-	was := s.tooFull() != nil
+	was := s.tooFull()
 	s.full.Store(now)
 	s.fewFiles.Store(files)
-	if is := now >= 0 || files >= 0; is != was {
-		s.o.Log.Warn("stores are refused while the metadata's file system is short of space", "refused", is, "min_free", s.o.MinFree)
+	switch is := s.tooFull(); {
+	case was == nil && is != nil:
+		s.o.Log.Warn("stores are refused while the metadata's file system is short of space", "reason", is)
+	case was != nil && is == nil:
+		s.o.Log.Info("stores are accepted again: the metadata's file system has room", "min_free", s.o.MinFree)
 	}
 }
 

@@ -250,6 +250,9 @@ func TestShortOfMetadataSpace(t *testing.T) {
 	if got := r.store(1000, StoreOptions{}, "c")[0]; got.Status != Unavailable || !strings.Contains(got.Err.Error(), "meta.min_free") {
 		t.Errorf("store: %+v", got)
 	}
+	if why := r.s.Status().StoresRefused; !strings.Contains(why, "1000 bytes free, meta.min_free is 1048576") {
+		t.Errorf("status: stores refused: %q", why)
+	}
 	if got := r.load(1, "a"); got[0] != OK {
 		t.Errorf("load: %v", got)
 	}
@@ -259,6 +262,9 @@ func TestShortOfMetadataSpace(t *testing.T) {
 	mem.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: 1 << 30})
 	r.s.watchSpace()
 	r.mustStore(1000, "c")
+	if why := r.s.Status().StoresRefused; why != "" {
+		t.Errorf("status: stores refused: %q", why)
+	}
 }
 
 // Relaxed: a background flush follows each interval in which something was

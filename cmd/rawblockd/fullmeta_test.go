@@ -203,11 +203,21 @@ func TestMetadataDiskFull(t *testing.T) {
 				if ready, err := r.c.Ready(t.Context()); err != nil || !ready.Ready {
 					t.Errorf("%s: %+v, %v", when, ready, err)
 				}
+				if st, err := r.c.Status(t.Context()); err != nil || !st.Ready || !strings.Contains(st.StoresRefused, reason) {
+					t.Errorf("%s, status: %q, %v", when, st.StoresRefused, err)
+				}
 				if err := os.RemoveAll(filler); err != nil {
 					t.Fatal(err)
 				}
 				until(t, when+", room again: a store is taken", func() bool { return r.put("c") == nil })
 				r.loads("room again", "a", "b", "c")
+				if st, err := r.c.Status(t.Context()); err != nil || st.StoresRefused != "" {
+					t.Errorf("room again, status: %q, %v", st.StoresRefused, err)
+				}
+				if log := r.p.log.String(); !strings.Contains(log, `level=WARN msg="stores are refused`) || !strings.Contains(log, `level=INFO msg="stores are accepted again`) {
+					t.Errorf("%s: the log says %s", when, log)
+				}
+				r.p.log.forget()
 			}
 		})
 	}

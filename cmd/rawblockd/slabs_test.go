@@ -190,7 +190,7 @@ func TestMissingDevice(t *testing.T) {
 	if got := st.Namespaces[0].SlotBytes; got != before {
 		t.Errorf("%d bytes of the quota are used, want %d", got, before)
 	}
-	if out := ok(t, "status", "--addr", "unix:"+n.cfg.Listen.Unix); !strings.Contains(out, "missing (open device") {
+	if out := ok(t, "status", "--addr", "unix:"+n.cfg.Listen.Unix); !strings.Contains(out, "\ns1    missing  sync ") || !strings.Contains(out, "\ns1 is missing: open device") {
 		t.Errorf("the table does not say it: %s", out)
 	}
 	for k, got := range n.load(keys...) {

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -31,6 +32,8 @@ func (c *cli) printStatus(st api.StatusReport) error {
 	switch {
 	case st.MetaFailed != "":
 		state = "metadata failed, changes are refused: " + st.MetaFailed
+	case st.StoresRefused != "":
+		state = "serving, but stores are refused: " + st.StoresRefused
 	case !st.Ready:
 		state = "not ready yet"
 	}
@@ -39,9 +42,6 @@ func (c *cli) printStatus(st api.StatusReport) error {
 	rows := [][]string{{"SLAB", "HEALTH", "DURABILITY", "ENGINE", "SLOT", "FREE", "RESERVED", "USED", "DELETING", "RETIRED", "QUARANTINED", "TOTAL", "DEVICE"}}
 	for _, s := range st.Slabs {
 		health, engine := s.Health, "-"
-		if s.Reason != "" {
-			health += " (" + s.Reason + ")"
-		}
 		if p := s.Scrub; p != nil && p.Running {
 			health += fmt.Sprintf(", scrub at %d %%", 100*int64(p.Done)/max(int64(p.Total), 1))
 		}
@@ -60,6 +60,9 @@ func (c *cli) printStatus(st api.StatusReport) error {
 	if err := c.table(rows); err != nil {
 		return err
 	}
+	for _, s := range st.Slabs {
+		writeReason(c.stdout, s)
+	}
 	fmt.Fprintln(c.stdout)
 	rows = [][]string{{"NAMESPACE", "ENTRIES", "SLOT BYTES", "QUOTA", "PINNED"}}
 	for _, n := range st.Namespaces {
@@ -73,4 +76,11 @@ func (c *cli) printStatus(st api.StatusReport) error {
 		rows = append(rows, []string{name, count(n.Entries), size(n.SlotBytes), quota, size(n.PinnedBytes)})
 	}
 	return c.table(rows)
+}
+
+// writeReason says, on a line of its own below the table, why a slab is not online.
+func writeReason(w io.Writer, s api.SlabStatus) {
+	if s.Reason != "" {
+		fmt.Fprintf(w, "%s is %s: %s\n", s.Name, s.Health, s.Reason)
+	}
 }

@@ -28,6 +28,7 @@ type topReport struct {
 	Version     string                `json:"version"`
 	Ready       bool                  `json:"ready"`
 	MetaFailed  string                `json:"meta_failed,omitempty"`
+	Refused     string                `json:"stores_refused,omitempty"`
 	Entries     uint64                `json:"entries"`
 	Leases      int                   `json:"leases"`
 	Pins        int64                 `json:"pins"`
@@ -67,7 +68,7 @@ const oldestShown = 5
 // are none.
 func rates(before, now topSample) topReport {
 	r := topReport{
-		At: now.at, Instance: now.Instance, Version: now.Version, Ready: now.Ready, MetaFailed: now.MetaFailed, Entries: now.Entries,
+		At: now.at, Instance: now.Instance, Version: now.Version, Ready: now.Ready, MetaFailed: now.MetaFailed, Refused: now.StoresRefused, Entries: now.Entries,
 		Leases: now.Leases, Pins: now.Pins, PinnedBytes: now.PinnedBytes, Queued: now.Queued, Namespaces: now.Namespaces,
 		Requests: max(now.requests.Total-1, 0), Oldest: []api.RequestStatus{}, Slabs: []topSlab{}, Ops: []topOp{},
 	}
@@ -137,12 +138,17 @@ func (r topReport) write(w io.Writer) error {
 	switch {
 	case r.MetaFailed != "":
 		state = "metadata failed: " + r.MetaFailed
+	case r.Refused != "":
+		state = "serving, but stores are refused"
 	case !r.Ready:
 		state = "not ready"
 	}
 	fmt.Fprintf(w, "rawblockd %s, instance %s: %s, %s\n%s entries, %s leases, %s pins (%s), %s requests, %s changes queued\n%s hits/s, %s misses/s\n",
 		r.Version, r.Instance, state, r.At.Local().Format(time.DateTime),
 		count(r.Entries), count(r.Leases), count(r.Pins), size(r.PinnedBytes), count(r.Requests), count(r.Queued), rate(r.Hits), rate(r.Misses))
+	if r.Refused != "" {
+		fmt.Fprintf(w, "stores are refused: %s\n", r.Refused)
+	}
 	for _, s := range r.Slabs {
 		if s.Scrub != nil && s.Scrub.Running {
 			fmt.Fprintf(w, "%s: %s\n", s.Name, scrubText(s.Scrub))
@@ -159,6 +165,12 @@ func (r topReport) write(w io.Writer) error {
 		}
 		if err := columns(w, rows); err != nil {
 			return err
+		}
+		if i > 0 {
+			continue
+		}
+		for _, s := range r.Slabs {
+			writeReason(w, s.SlabStatus)
 		}
 	}
 	return nil
