@@ -32,7 +32,7 @@ type daemon struct {
 	log    *slog.Logger
 	notify string // $NOTIFY_SOCKET
 
-	secrets      *secrets              // as at the start; nil: to be read then
+	secrets      *secrets              // in force; nil: to be read at the start
 	load         func() (setup, error) // reads the configuration anew; nil: there is none to be read
 	running      *config.Config        // what reloads have made of cfg; only run's goroutine has it
 	level        *slog.LevelVar        // of log

@@ -89,8 +89,8 @@ type partError struct{ err error }
 func (e *partError) Error() string { return "namespaces: " + e.err.Error() }
 func (e *partError) Unwrap() error { return e.err }
 
-// tryReload returns the settings that have another value now, also with a
-// *partError. What takes no metadata comes first: a token that is revoked must not
+// tryReload returns the settings that have another value now, and what is new in the
+// files that they name, also with a *partError. What takes no metadata comes first: a token that is revoked must not
 // live on because that has failed, or hangs.
 func (d *daemon) tryReload(ctx context.Context) ([]string, error) {
 	if d.load == nil {
@@ -108,15 +108,16 @@ func (d *daemon) tryReload(ctx context.Context) ([]string, error) {
 	part.Namespaces = d.running.Namespaces
 	d.running = &part
 	d.apply(found.secrets)
+	news := d.follow(found.secrets)
 	ctx, cancel := context.WithTimeout(ctx, d.reloadWithin)
 	defer cancel()
 	if err := d.store.Reload(ctx, seeds(r.Config)); err != nil {
 		d.warn(found.secrets, nil)
-		return changed(r.Applied, false), &partError{err}
+		return append(changed(r.Applied, false), news...), &partError{err}
 	}
 	d.running = r.Config
 	d.warn(found.secrets, r.Restart)
-	return changed(r.Applied, true), nil
+	return append(changed(r.Applied, true), news...), nil
 }
 
 // changed names the settings that have another value, those of namespaces only if

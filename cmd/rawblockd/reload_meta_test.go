@@ -69,7 +69,7 @@ func TestReloadBesideFailedMetadata(t *testing.T) {
 			if code(t, before) != api.CodeUnauthorized || code(t, today) != "" {
 				t.Error("the tokens were not changed")
 			}
-			if said := log.String(); !strings.Contains(said, "changed=[log.level]") || !strings.Contains(said, `fault="namespaces: `) {
+			if said := log.String(); !strings.Contains(said, `changed="[log.level tokens: 1, 1 changed]"`) || !strings.Contains(said, `fault="namespaces: `) {
 				t.Errorf("the log does not tell what was changed: %s", said)
 			}
 			if len(d.running.Namespaces) != len(c.Namespaces) {

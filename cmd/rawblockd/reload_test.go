@@ -183,7 +183,9 @@ func TestReload(t *testing.T) {
 			t.Fatal("not the tokens of the start")
 		}
 		inFile(t, dir, "tokens.yaml", "- {name: newcomer, token: the-token-of-a-newcomer, namespaces: [default]}\n- {name: ops, token: "+operatorToken+", namespaces: ['*'], admin: true}\n")
-		s.hup(readAnew)
+		if got := s.hup(readAnew); !regexp.MustCompile(`changed="\[tokens: 2, 1 added, \d removed`).MatchString(got) {
+			t.Errorf("log: %s", got)
+		}
 		if code(t, tenant) != api.CodeUnauthorized || code(t, newcomer) != "" {
 			t.Error("the tokens are those of before")
 		}
@@ -192,7 +194,9 @@ func TestReload(t *testing.T) {
 		next := ca.Issue(t, time.Now().Add(90*24*time.Hour))
 		before := serial(t, http, ca)
 		next.Write(t, dir)
-		s.hup(readAnew)
+		if got := s.hup(readAnew); !strings.Contains(got, `changed="[certificate until `) {
+			t.Errorf("log: %s", got)
+		}
 		if got := serial(t, http, ca); got != next.Serial || got == before {
 			t.Errorf("got certificate %s, want %s", got, next.Serial)
 		}
@@ -241,6 +245,22 @@ func TestReload(t *testing.T) {
 		write(t, c)
 	})
 	t.Run("faults", func(t *testing.T) { reloadFaults(t, s, c, https, roots) })
+	t.Run("no tokens any more", func(t *testing.T) {
+		was := c.Auth.TokenFile
+		c.Auth.TokenFile = ""
+		write(t, c)
+		got := s.hup(readAnew)
+		for _, want := range []string{"level=WARN", "auth.token_file is gone", "listen.http " + http, "changed=[auth.token_file]"} {
+			if !strings.Contains(got, want) {
+				t.Errorf("the log does not say %s: %s", want, got)
+			}
+		}
+		c.Auth.TokenFile = was
+		write(t, c)
+		if got := s.hup(readAnew); strings.Contains(got, "is gone") || !strings.Contains(got, `changed="[auth.token_file tokens: 2, 2 added]"`) {
+			t.Errorf("log: %s", got)
+		}
+	})
 	keys.end()
 	s.end()
 }
