@@ -216,3 +216,36 @@ func TestHungSlabLeavesTheWindow(t *testing.T) {
 		l.Close()
 	})
 }
+
+// While a transfer is not answered, and nobody knows yet whether it ever will be,
+// stores go to the other slab, full as it may be; when it is, they come back.
+func TestStoresAvoidALateSlab(t *testing.T) {
+	inBubble(t, func(o *rigOptions) { o.slabs, o.slots = 2, 128 }, func(t *testing.T, r *rig) {
+		keys := names(60)
+		r.mustStoreTogether(1000, keys[:20]...)
+		on0 := r.on(0, keys[:20]...)
+		r.remove(false, on0[1:]...) // so that all that else counts speaks for it
+		release := r.devs[0].Hang(0, r.devs[0].Geometry().Size)
+		defer release()
+		loaded := make(chan []Status, 1)
+		go func() { loaded <- r.load(1, on0[0]) }()
+		time.Sleep(lateLimit + watchEvery)
+		began := time.Now()
+		r.mustStoreTogether(1000, keys[30:40]...)
+		if got := r.bySlab(keys[30:40]...); got[1] != 10 || time.Since(began) != 0 {
+			t.Errorf("beside a slab that may hang: %v, after %v", got, time.Since(began))
+		}
+		if h := r.health("s0"); h != HealthOnline {
+			t.Errorf("it is %s, and no test", h)
+		}
+		release()
+		if got := <-loaded; got[0] != OK {
+			t.Errorf("the load: %v", got)
+		}
+		time.Sleep(2 * watchEvery)
+		r.mustStoreTogether(1000, keys[40:]...)
+		if got := r.bySlab(keys[40:]...); got[0] < 10 {
+			t.Errorf("afterwards: %v", got)
+		}
+	})
+}

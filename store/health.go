@@ -34,6 +34,7 @@ func Healths() []string {
 const (
 	failLimit  = 16               // errors in a row, one direction: so many ask whether the device is dead, or keep stores away
 	hangLimit  = 15 * time.Second // a transfer or flush that is on the device for so long hangs
+	lateLimit  = time.Second      // one that is there for so long may hang: stores go elsewhere, if they can
 	probeEvery = 5 * time.Second  // between two looks for a sign of life
 	shutMost   = time.Minute      // longest time without stores before they are tried again
 	rateWindow = time.Minute      // what counts for degraded

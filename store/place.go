@@ -26,6 +26,7 @@ type planned struct {
 	v           *volume
 	depth, ops  int64 // ops at once; ops on the device, waiting for it, and planned
 	free, total int64 // slots; free ones less what is planned
+	late        bool  // its device keeps something for long: it may hang
 	tried       bool  // had no room after all for the item that is being reserved
 }
 
@@ -41,7 +42,7 @@ func (s *Store) newPlan(sp *space) *plan {
 		}
 		c := v.slab.Counts()
 		p.slabs = append(p.slabs, planned{
-			vol: i, v: v, depth: max(v.depth, 1), ops: v.ops.Load(), free: int64(c.Free), total: max(int64(c.Total), 1),
+			vol: i, v: v, late: v.late.Load(), depth: max(v.depth, 1), ops: v.ops.Load(), free: int64(c.Free), total: max(int64(c.Total), 1),
 		})
 	}
 	switch {
@@ -57,7 +58,8 @@ func (s *Store) newPlan(sp *space) *plan {
 }
 
 // best returns the place in p of the slab for a payload, or -1. Of those with room:
-// the one that wastes least, then the one with fewer full rounds of ops before this
+// one whose device answers before one whose device may hang, then the one that wastes
+// least, then the one with fewer full rounds of ops before this
 // one, then the one with most of its slots free.
 func (p *plan) best(length int64) int {
 	best := -1
@@ -73,6 +75,9 @@ func (p *plan) best(length int64) int {
 func (a *planned) before(b *planned, length int64) bool {
 	if x, y := a.fits(length), b.fits(length); x != y {
 		return x
+	}
+	if a.late != b.late {
+		return b.late
 	}
 	if x, y := a.v.slotBytes(length), b.v.slotBytes(length); x != y {
 		return x < y

@@ -21,6 +21,7 @@ type volume struct {
 	depth   int64            // ops that its engine has on the device at once
 
 	ops    atomic.Int64 // on the device or waiting for it, by what the store knows
+	late   atomic.Bool  // an op or a flush has been on the device for lateLimit
 	loads  loads
 	scrub  scrub
 	share  share

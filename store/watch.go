@@ -82,6 +82,7 @@ func (s *Store) watchOnce() bool {
 func (s *Store) watchVolume(v *volume) bool {
 	st := v.slab.EngineStats()
 	hung, slow := st.OldestOp >= hangLimit, st.OldestFlush >= hangLimit
+	v.late.Store(max(st.OldestOp, st.OldestFlush) >= lateLimit)
 	now := time.Now()
 	more, probe := v.ops.Load() > 0 || st.InFlightOps+st.QueuedOps > 0 || st.OldestFlush > 0, false
 	v.say(func(c *condition) {
