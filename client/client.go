@@ -59,8 +59,11 @@ func New(addr, namespace string, with ...Option) (*Client, error) {
 			return dialer.DialContext(ctx, "unix", path)
 		}
 	} else {
+		if masked, ok := withoutUser(addr); !ok {
+			return nil, fmt.Errorf("address %q: a name and a password in it are not used: leave them out; what the daemon takes is a token", masked)
+		}
 		u, err := url.Parse(base)
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Path != "" || u.RawQuery != "" || u.User != nil {
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Path != "" || u.RawQuery != "" {
 			return nil, fmt.Errorf("address %q: want unix:/path/of/socket, http://host:port or https://host:port", addr)
 		}
 		secure = u.Scheme == "https"
@@ -79,6 +82,20 @@ func New(addr, namespace string, with ...Option) (*Client, error) {
 		c.auth = "Bearer " + o.token
 	}
 	return c, nil
+}
+
+// withoutUser returns an address with what stands before an @, which may be a password,
+// taken out; ok is true if nothing does.
+func withoutUser(addr string) (masked string, ok bool) {
+	at := strings.LastIndexByte(addr, '@')
+	if at < 0 {
+		return addr, true
+	}
+	scheme, _, found := strings.Cut(addr[:at], "://")
+	if !found {
+		return "…" + addr[at:], false
+	}
+	return scheme + "://…" + addr[at:], false
 }
 
 // In returns a client for another namespace that shares c's connections.

@@ -80,9 +80,14 @@ func TestAddresses(t *testing.T) {
 			t.Errorf("New(%q): %v", addr, err)
 		}
 	}
-	for _, addr := range []string{"", "unix:", "unix:rel.sock", "127.0.0.1:9200", "/run/x.sock", "http://", "http://h/path", "http://h?x=1", "https://", "https://h/path", "https://user@h:1"} {
+	for _, addr := range []string{"", "unix:", "unix:rel.sock", "127.0.0.1:9200", "/run/x.sock", "http://", "http://h/path", "http://h?x=1", "https://", "https://h/path"} {
 		if _, err := New(addr, "ns"); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q", addr)) {
 			t.Errorf("New(%q): got %v, want an error that names it", addr, err)
+		}
+	}
+	for _, addr := range []string{"https://secret@h:1", "http://user:secret@h:1", "http://user:secr%zzet@h:1", "secret@h:1"} {
+		if _, err := New(addr, "ns"); err == nil || !strings.Contains(err.Error(), "…@h:1") || strings.Contains(err.Error(), "secr") {
+			t.Errorf("New(%q): got %v, want an error that names it without what may be a password", addr, err)
 		}
 	}
 }

@@ -45,6 +45,17 @@ func TestInUse(t *testing.T) {
 		{"mounted, btrfs has numbers of its own", map[string]string{
 			"proc/self/mountinfo": none + "30 1 0:41 / /data rw - btrfs /dev/nvme0n1 rw\n",
 		}, []string{"umount /data"}},
+		{"the system's", map[string]string{
+			"proc/self/mountinfo": none + "30 1 259:0 /var /var rw - ext4 /dev/nvme0n1 rw\n31 1 259:0 / / rw - ext4 /dev/nvme0n1 rw\n",
+		}, []string{"it is the system's disk; name another device"}},
+		{"a partition is the system's", map[string]string{
+			"proc/self/mountinfo":                     none + "31 1 259:2 / / rw - ext4 /dev/root rw\n",
+			"sys/dev/block/259:0/nvme0n1p2/partition": "2", "sys/dev/block/259:0/nvme0n1p2/dev": "259:2\n",
+		}, []string{"/dev/nvme0n1p2 is mounted on /", "it is the system's disk"}},
+		{"the system is on device mapper", map[string]string{
+			"proc/self/mountinfo":                  none + "31 1 253:0 / / rw - ext4 /dev/mapper/vg-root rw\n",
+			"sys/dev/block/259:0/holders/dm-0/dev": "253:0\n", "sys/class/block/dm-0/dm/name": "vg-root\n",
+		}, []string{"/dev/nvme0n1 is part of /dev/dm-0, which is mounted on /: it is the system's disk"}},
 		{"swap", map[string]string{
 			"proc/swaps": "Filename Type Size Used Priority\n/dev/nvme0n1 partition 8 0 -2\n",
 		}, []string{"swapoff /dev/nvme0n1"}},

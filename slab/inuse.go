@@ -30,6 +30,9 @@ func (h host) inUse(t target) error {
 
 // claimed refuses what is mounted, swapped to, or part of something larger.
 func (h host) claimed(name, sysdir, devno string, mounts []mount) error {
+	if point := systemOn(mounts, name, devno); point != "" {
+		return systemDisk(name + " is mounted on " + point)
+	}
 	for _, m := range mounts {
 		if m.devno == devno || m.source == name {
 			return fmt.Errorf("%w: %s is mounted on %s; if nothing needs it, run: umount %s", ErrRefused, name, m.point, quote(m.point))
@@ -43,9 +46,30 @@ func (h host) claimed(name, sysdir, devno string, mounts []mount) error {
 		return fmt.Errorf("look for holders of %s: %w", name, err)
 	}
 	for _, holder := range holders {
+		if point := systemOn(mounts, "/dev/"+holder.Name(), readLine(filepath.Join(sysdir, "holders", holder.Name(), "dev"))); point != "" {
+			return systemDisk(fmt.Sprintf("%s is part of /dev/%s, which is mounted on %s", name, holder.Name(), point))
+		}
 		return fmt.Errorf("%w: %s is part of /dev/%s; run: %s", ErrRefused, name, holder.Name(), h.release(holder.Name()))
 	}
 	return nil
+}
+
+// systemOn returns where the running system has a device mounted, or "": no command
+// makes such a one free.
+func systemOn(mounts []mount, name, devno string) (point string) {
+	for _, m := range mounts {
+		switch m.point {
+		case "/", "/usr", "/boot", "/boot/efi":
+			if m.source == name || devno != "" && m.devno == devno {
+				return m.point
+			}
+		}
+	}
+	return ""
+}
+
+func systemDisk(why string) error {
+	return fmt.Errorf("%w: %s: it is the system's disk; name another device (lsblk -o NAME,SIZE,MODEL,MOUNTPOINTS shows them)", ErrRefused, why)
 }
 
 // release returns the command that stops a holder.

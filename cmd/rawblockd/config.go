@@ -38,6 +38,12 @@ func loadSources(path string, more ...config.Check) (*config.Config, config.Sour
 		}
 	}
 	cfg, from, err := config.LoadSources(path, more...)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		err = fmt.Errorf("%w; correct --config, or leave it out for %s", err, defaultConfig)
+	case errors.Is(err, fs.ErrPermission):
+		err = fmt.Errorf("%w; run it as a user who may read it, such as the daemon's", err)
+	}
 	if err != nil {
 		return nil, nil, usageError{err}
 	}

@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"strings"
@@ -19,7 +20,10 @@ import (
 
 // credentials are the flags by which a client verb shows who it is, and tells
 // who the daemon is.
-type credentials struct{ tokenFile, caFile string }
+type credentials struct {
+	tokenFile, caFile string
+	warn              io.Writer
+}
 
 func (k *credentials) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
@@ -59,6 +63,9 @@ func (k *credentials) token(env func(string) string) (string, error) {
 	}
 	if path == "" {
 		return "", nil
+	}
+	if fi, err := os.Stat(path); err == nil && fi.Mode().IsRegular() && fi.Mode().Perm()&0o007 != 0 {
+		fmt.Fprintf(k.warn, "rawblockd: warning: %s %s: its mode %04o gives other users of this host rights on the token: chmod o-rwx it\n", from, path, fi.Mode().Perm())
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -33,6 +33,9 @@ func (d *doctor) checkMeta() {
 		return
 	}
 	d.checkFolder("meta.path", path)
+	if why := openToOthers(path); why != "" {
+		d.warn("meta.path", "chmod o-rwx "+path, "%s", why)
+	}
 	who, held := meta.LockedBy(path)
 	switch {
 	case held && d.own != nil && strings.HasPrefix(who, "process "+strings.TrimPrefix(d.own.who, "pid ")+" "):

@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/spf13/cobra"
 
@@ -20,7 +21,12 @@ func (c *cli) inspectVerb() *cobra.Command {
 	}
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		r, err := slab.Inspect(args[0])
-		if errors.Is(err, slab.ErrNoLabel) {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			err = fmt.Errorf("%w; correct the path (lsblk -o NAME,SIZE,MODEL,SERIAL shows the devices there are)", err)
+		case errors.Is(err, fs.ErrPermission):
+			err = fmt.Errorf("%w; run it as a user who may read the device, such as root or a member of its group", err)
+		case errors.Is(err, slab.ErrNoLabel):
 			err = fmt.Errorf("%w; if this is the right device, make a slab of it: rawblockd init %s", err, args[0])
 		}
 		if r.Geometry.Size == 0 {

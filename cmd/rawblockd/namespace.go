@@ -106,8 +106,11 @@ func (c *cli) namespaceSetVerb() *cobra.Command {
 				return err
 			}
 			done := "changed"
-			if res.Created {
+			switch {
+			case res.Created:
 				done = "made"
+			case s.request(cmd.Flags().Changed) == (api.NamespaceRequest{}):
+				done = "it is there, and nothing was changed: name what to change by --slabs, --quota, --ttl or --fingerprint"
 			}
 			_, err = fmt.Fprintf(c.stdout, "%s: %s\n", res.Name, done)
 			return err

@@ -35,6 +35,9 @@ func TestNamespaceVerbs(t *testing.T) {
 	if put.TTLMS != 0 || len(put.Slabs) != 0 || put.Quota != 6<<20 || put.Fingerprint != "llama" {
 		t.Errorf("set back to the defaults: got %+v", put)
 	}
+	if out := ok(t, at("namespace", "set", "tenant")...); !strings.Contains(out, "tenant: it is there, and nothing was changed: name what to change by --slabs") {
+		t.Errorf("set of nothing: got %q", out)
+	}
 	s.end()
 	serveIn(t, dir)
 

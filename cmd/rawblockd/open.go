@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -175,7 +176,20 @@ func (d *daemon) openMeta() error {
 		return metaAdvice(err)
 	}
 	d.meta = db
+	if why := openToOthers(m.Path); why != "" {
+		d.log.Warn("configuration", "warning", "meta.path: "+why+": chmod o-rwx it")
+	}
 	return nil
+}
+
+// openToOthers says how every user of the host may read keys and what is known of them;
+// "": they may not. Made by the daemon the directory is closed to them.
+func openToOthers(path string) string {
+	fi, err := os.Stat(path)
+	if err != nil || fi.Mode().Perm()&0o005 == 0 {
+		return ""
+	}
+	return fmt.Sprintf("its mode %04o lets every user of this host read the metadata in %s, keys among it", fi.Mode().Perm(), path)
 }
 
 func (d *daemon) storeOptions() store.Options {

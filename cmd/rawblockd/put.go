@@ -34,8 +34,11 @@ func (c *cli) putVerb() *cobra.Command {
 			bar, done := c.progress(args[0], n)
 			res, err := cl.Put(ctx, args[0], io.TeeReader(f, bar), n, o)
 			done()
-			if s, ok := client.StatusOf(err); ok && s == api.StatusExists {
+			switch s, _ := client.StatusOf(err); s {
+			case api.StatusExists:
 				return fmt.Errorf("%w; to replace it, give --overwrite", err)
+			case api.StatusPinned:
+				return fmt.Errorf("%w; %s", err, pinnedAdvice)
 			}
 			if err != nil {
 				return err

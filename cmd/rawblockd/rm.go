@@ -6,12 +6,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/rawblockd/rawblockd/api"
 	"github.com/rawblockd/rawblockd/client"
 )
+
+// pinnedAdvice is what to do about keys that leases protect.
+const pinnedAdvice = "what is pinned waits for its leases to end (rawblockd leases shows them, rawblockd unpin ends them)"
 
 func (c *cli) rmVerb() *cobra.Command {
 	force := false
@@ -30,7 +34,11 @@ func (c *cli) rmVerb() *cobra.Command {
 			} else {
 				err = c.printStatuses(keys, res.Results, fmt.Sprintf("%d of %d removed", res.Removed, len(keys)))
 			}
-			return errors.Join(err, failedKeys("rm", statusesOf(res.Results), api.StatusOK, api.StatusMissing, api.StatusDuplicate))
+			failed := failedKeys("rm", statusesOf(res.Results), api.StatusOK, api.StatusMissing, api.StatusDuplicate)
+			if failed != nil && slices.Contains(statusesOf(res.Results), api.StatusPinned) {
+				failed = fmt.Errorf("%w; %s, or give --force", failed, pinnedAdvice)
+			}
+			return errors.Join(err, failed)
 		})
 	cmd.Flags().BoolVar(&force, "force", false, "remove keys that leases pin, too")
 	return cmd

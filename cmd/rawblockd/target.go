@@ -47,7 +47,7 @@ func (c *cli) daemonCommand(use, short string, args cobra.PositionalArgs, do cli
 }
 
 func (c *cli) targetCommand(use, short string, args cobra.PositionalArgs, do clientFunc) (*cobra.Command, *target) {
-	t := &target{cli: c}
+	t := &target{cli: c, credentials: credentials{warn: c.stderr}}
 	cmd := &cobra.Command{Use: use, Short: short, Args: args, ValidArgsFunction: cobra.NoFileCompletions}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		cl, err := t.connect(cmd.Name())

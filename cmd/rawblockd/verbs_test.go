@@ -121,8 +121,15 @@ func testLeaseVerbs(t *testing.T, at func(...string) []string) {
 	if got := ok(t, at("leases", "--json")...); !strings.Contains(got, m[1]) {
 		t.Errorf("leases --json: got %q", got)
 	}
-	if r := command(t, at("rm", "big", "none")...); r.code != exitFailed || !strings.Contains(r.out, "pinned") || !strings.Contains(r.errors, "1 of 2 keys failed") {
+	if r := command(t, at("rm", "big", "none")...); r.code != exitFailed || !strings.Contains(r.out, "pinned") || !strings.Contains(r.errors, "1 of 2 keys failed") ||
+		!strings.Contains(r.errors, "waits for its leases to end (rawblockd leases shows them") || !strings.Contains(r.errors, "or give --force") {
 		t.Errorf("rm of a pinned key: got %+v", r)
+	}
+	if r := commandWith(t.Context(), "x", at("put", "big", "--overwrite")...); r.code != exitFailed || !strings.Contains(r.errors, "waits for its leases to end (rawblockd leases shows them") {
+		t.Errorf("put of a pinned key: got %+v", r)
+	}
+	if r := commandWith(t.Context(), "x", at("put", "big")...); r.code != exitFailed || !strings.Contains(r.errors, "to replace it, give --overwrite") {
+		t.Errorf("put of a key that is there: got %+v", r)
 	}
 	if got := ok(t, at("unpin", m[1], "big")...); got != "1 released, 0 stale\n" {
 		t.Errorf("unpin one: got %q", got)
