@@ -108,6 +108,7 @@ func (s *Server) asProblem(x *exchange, err error) *api.Problem {
 // other errors.
 func changeProblem(err error) *api.Problem {
 	var setting *store.SettingError
+	var sl *store.SlabError
 	conflict := func(code, field string, sentinel error, more string) *api.Problem {
 		return api.NewProblem(http.StatusConflict, code, field, "%s", without(err, sentinel)+more)
 	}
@@ -122,8 +123,10 @@ func changeProblem(err error) *api.Problem {
 		return conflict(api.CodeFingerprint, "fingerprint", store.ErrFingerprint, "")
 	case errors.Is(err, store.ErrScrubbing):
 		return conflict(api.CodeScrubbing, "slab", store.ErrScrubbing, "; its progress is in the slab's status")
-	case errors.Is(err, store.ErrNoScrub):
-		return api.StatusProblem(api.StatusUnavailable, err.Error())
+	case errors.Is(err, store.ErrNoScrub), errors.As(err, &sl):
+		p := api.StatusProblem(api.StatusUnavailable, err.Error())
+		p.RetryAfter = retrySlab
+		return p
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/rawblockd/rawblockd/api"
@@ -73,9 +74,16 @@ func (s *Server) putNamespace(x *exchange, r *http.Request) error {
 	x.undone, x.lookUp = nothingChanged, "ask for the namespace"
 	ctx, cancel := s.within(x, r, 0)
 	defer cancel()
-	n, created, err := st.UpdateNamespace(ctx, name, func(set *store.Namespace) { edit(set, req) })
-	s.auditNamespace(x, r, map[bool]string{false: "namespace changed", true: "namespace created"}[created], err, name,
-		"slabs", n.Slabs, "quota", n.Quota, "ttl", n.TTL, "fingerprint", n.Fingerprint)
+	var before, after store.Namespace // of who has his answer: of another they are written still
+	n, created, err := st.UpdateNamespace(ctx, name, func(set *store.Namespace) {
+		before = *set
+		edit(set, req)
+		after = *set
+	})
+	if err != nil || created || !same(before, after) {
+		s.auditNamespace(x, r, map[bool]string{false: "namespace changed", true: "namespace created"}[created], err, name,
+			"slabs", n.Slabs, "quota", n.Quota, "ttl", n.TTL, "fingerprint", n.Fingerprint)
+	}
 	if err != nil {
 		return err
 	}
@@ -144,6 +152,11 @@ func (s *Server) auditNamespace(x *exchange, r *http.Request, what string, err e
 	if err == nil || errors.Is(err, store.ErrOutcomeUnknown) || errors.Is(err, store.ErrUnavailable) || what == "clear" && !errors.Is(err, store.ErrNamespace) {
 		s.audit(x, r, what, err, append([]any{"namespace", name}, attrs...)...)
 	}
+}
+
+// same tells whether two settings of a namespace are the same.
+func same(a, b store.Namespace) bool {
+	return slices.Equal(a.Slabs, b.Slabs) && a.Quota == b.Quota && a.TTL == b.TTL && a.Fingerprint == b.Fingerprint
 }
 
 // edit gives set what the request names.

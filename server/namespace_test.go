@@ -72,7 +72,6 @@ func TestNamespaces(t *testing.T) {
 	log.want(t,
 		`what="namespace created" namespace=new slabs=[fast0] quota=1048576 ttl=1m0s fingerprint=m1`,
 		`what="namespace changed" namespace=new slabs=[] quota=1048576 ttl=1m0s fingerprint=m1`,
-		`what="namespace changed" namespace=new slabs=[] quota=1048576 ttl=1m0s fingerprint=m1`,
 		`what="namespace changed" namespace=new slabs=[] quota=0 ttl=1m0s fingerprint=m1`,
 		`what="forced remove" namespace=new keys=1 removed=1`,
 		`what="namespace deleted" namespace=new`,

@@ -286,6 +286,15 @@ func TestPrefixLookupStops(t *testing.T) {
 	if err != nil || res.Hits != 2 || res.PrefixHits != 2 || res.Lease.Entries != 2 {
 		t.Errorf("%+v %v", res, err)
 	}
+	// What was not looked at is missing by its word, says so, and is no miss.
+	for i, want := range []error{nil, nil, nil, errUnseen} {
+		if got := res.Results[i]; got.Err != want || i >= 2 && got.Status != Missing {
+			t.Errorf("key %d: %+v", i, got)
+		}
+	}
+	if got := r.s.metrics.resultCounts()["lookup"]; got["missing"] != 1 || got["ok"] != 2 {
+		t.Errorf("counted %v", got)
+	}
 	res, err = r.s.Lookup(context.Background(), ns, []string{"a", "b", "c", "d"}, LookupOptions{})
 	if err != nil || res.Hits != 3 || res.PrefixHits != 2 {
 		t.Errorf("%+v %v", res, err)

@@ -4,6 +4,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -355,6 +356,13 @@ func TestHealthMetric(t *testing.T) {
 	r := newRig(t, func(o *rigOptions) { o.slabs, o.gone = 3, map[int]error{2: syscall.ENOENT} })
 	if err := r.s.Drain(context.Background(), "s1"); err != nil {
 		t.Fatal(err)
+	}
+	// What has no device is not to be steered.
+	var missing *SlabError
+	for _, err := range []error{r.s.Drain(context.Background(), "s2"), r.s.Resume(context.Background(), "s2")} {
+		if !errors.As(err, &missing) || missing.Slab != "s2" || missing.Health != HealthMissing {
+			t.Errorf("of a missing slab: %v", err)
+		}
 	}
 	got := r.gauges("rawblockd_slab_health")
 	want := map[string]float64{}

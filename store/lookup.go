@@ -2,12 +2,15 @@
 
 package store
 
-import "context"
+import (
+	"context"
+	"errors"
+)
 
 // LookupOptions say what a lookup does beside looking.
 type LookupOptions struct {
 	Lease  *LeaseRequest // pin the hits in the same lock section
-	Prefix bool          // stop at the first miss: later keys are answered missing unseen, and are not pinned
+	Prefix bool          // stop at the first miss: later keys are answered missing unseen, with an error that says so, and are neither pinned nor counted
 }
 
 // LookupResult answers a lookup, one result per key in request order.
@@ -17,6 +20,9 @@ type LookupResult struct {
 	PrefixHits int    // length of the leading run of hits: all that a prefix cache can use
 	Lease      *Lease // nil if none was asked for or nothing was pinned
 }
+
+// errUnseen goes with what a prefix lookup answers behind its end.
+var errUnseen = errors.New("not looked at: an earlier key is missing")
 
 // Lookup tells which keys are stored. It may see entries that are not yet
 // durable and promises nothing across a crash. A key whose slab is offline or
@@ -35,22 +41,21 @@ func (s *Store) Lookup(ctx context.Context, ns string, keys []string, o LookupOp
 		ls = s.newLease(sp, *o.Lease, len(keys))
 	}
 	now := s.nowMS()
-	run, stopped, looked := true, false, 0
+	run, looked := true, len(keys)
 	h := s.lockIn(ctx, lockLookup)
 	limit := s.pinLimit(sp)
 	for i := range keys {
 		res := &r.Results[i]
-		if stopped {
-			res.Status = Missing
-			continue
-		}
-		looked = i + 1
 		*res = s.hitLocked(ds[i], valid[i], now)
 		if res.Status == OK && ls != nil && !s.pinLocked(ls, ds[i], limit) {
 			res.Status = Busy
 		}
 		if res.Status != OK {
-			run, stopped = false, o.Prefix
+			run = false
+			if o.Prefix {
+				looked = i + 1
+				break
+			}
 			continue
 		}
 		r.Hits++
@@ -61,10 +66,13 @@ func (s *Store) Lookup(ctx context.Context, ns string, keys []string, o LookupOp
 	r.Lease = s.addLeaseLocked(ls)
 	pinned := sp.pinned
 	s.unlock(h)
+	for i := looked; i < len(keys); i++ {
+		r.Results[i] = KeyResult{Status: Missing, Err: errUnseen}
+	}
 	refuseKeys(r.Results, keys)
 	refusePins(sp, r.Results, pinned, limit)
 	s.noteExpiry(r.Lease)
-	s.metrics.countResults("lookup", r.Results)
+	s.metrics.countResults("lookup", r.Results[:looked])
 	s.countMisses(looked, func(i int) (Status, digest) { return r.Results[i].Status, ds[i] })
 	return r, ctx.Err()
 }

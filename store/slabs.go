@@ -27,7 +27,8 @@ func (s *Store) slabNamed(name string) (*volume, error) {
 // Drain keeps new stores away from a slab, which goes on serving what it has.
 // Stores that have slots of it already end as they would. It holds until Resume,
 // or until the next start: what must hold longer belongs in the configuration.
-// ErrSlab for an unknown name.
+// ErrSlab for an unknown name; *SlabError for a slab without a device, which takes no
+// stores and cannot be drained of any.
 func (s *Store) Drain(ctx context.Context, name string) error { return s.setDrain(ctx, name, true) }
 
 // Resume ends a Drain. That there was none is no error.
@@ -40,6 +41,9 @@ func (s *Store) setDrain(ctx context.Context, name string, draining bool) error 
 	v, err := s.slabNamed(name)
 	if err != nil {
 		return err
+	}
+	if v.slab.Absent() != nil {
+		return v.refuses()
 	}
 	v.say(func(c *condition) { c.draining = draining })
 	return nil
