@@ -49,7 +49,10 @@ func (h host) claimed(name, sysdir, devno string, mounts []mount) error {
 		if point := systemOn(mounts, "/dev/"+holder.Name(), readLine(filepath.Join(sysdir, "holders", holder.Name(), "dev"))); point != "" {
 			return systemDisk(fmt.Sprintf("%s is part of /dev/%s, which is mounted on %s", name, holder.Name(), point))
 		}
-		return fmt.Errorf("%w: %s is part of /dev/%s; run: %s", ErrRefused, name, holder.Name(), h.release(holder.Name()))
+	}
+	if len(holders) > 0 {
+		first := holders[0].Name()
+		return fmt.Errorf("%w: %s is part of /dev/%s; run: %s", ErrRefused, name, first, h.release(first))
 	}
 	return nil
 }
