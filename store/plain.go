@@ -34,6 +34,11 @@ func (e *roomError) Error() string {
 	return fmt.Sprintf("slab %q has %d free slots, the payload needs %d", e.slab, e.free, e.need)
 }
 
+// metaRoomError says that the metadata's file system is short of something.
+type metaRoomError string
+
+func (e metaRoomError) Error() string { return string(e) }
+
 // severalError is why each of several slabs refuses, in one line.
 type severalError []error
 
@@ -58,6 +63,7 @@ func Plain(err error) string {
 	var several severalError
 	var sl *SlabError
 	var room *roomError
+	var meta metaRoomError
 	var transfer *slab.IOError
 	switch {
 	case errors.As(err, &several):
@@ -66,6 +72,8 @@ func Plain(err error) string {
 		return fmt.Sprintf("slab %q is %s", sl.Slab, sl.Health)
 	case errors.As(err, &room):
 		return fmt.Sprintf("slab %q has too few free slots, the payload needs %d", room.slab, room.need)
+	case errors.As(err, &meta):
+		return "the metadata's file system is short of space"
 	case errors.As(err, &transfer):
 		var no syscall.Errno
 		if errors.As(err, &no) {

@@ -21,6 +21,7 @@ func TestPlain(t *testing.T) {
 		"read failed":                                          &slab.IOError{Dir: ioengine.Read, Device: "/dev/secret", Err: errors.New("/dev/secret is odd")},
 		`slab "fast0" is offline`:                              fmt.Errorf("x: %w", off),
 		"payload does not match its checksum":                  fmt.Errorf("slab %q slot 77: %w", "fast0", slab.ErrCorrupt),
+		"the metadata's file system is short of space":         fmt.Errorf("x: %w", metaRoomError("it has 5 bytes free")),
 		"slab is read-only":                                    fmt.Errorf("%w: %w", slab.ErrReadOnly, errors.New("fdatasync /dev/secret")),
 		"slab has no device":                                   fmt.Errorf("%w: open /dev/secret", slab.ErrAbsent),
 		`slab "a" has too few free slots, the payload needs 4`: &roomError{"a", 3, 4},

@@ -59,10 +59,10 @@ func (s *Store) watchSpace() {
 func (s *Store) tooFull() error {
 	const remedy = "free some space there; loads and removes go on"
 	if free := s.full.Load(); free >= 0 {
-		return fmt.Errorf("the file system of meta.path has %d bytes free, meta.min_free is %d: %s", free, s.o.MinFree, remedy)
+		return metaRoomError(fmt.Sprintf("the file system of meta.path has %d bytes free, meta.min_free is %d: %s", free, s.o.MinFree, remedy))
 	}
 	if files := s.fewFiles.Load(); files >= 0 {
-		return fmt.Errorf("the file system of meta.path has room for %d more files (inodes), %d are kept for the metadata: %s", files, minFiles, remedy)
+		return metaRoomError(fmt.Sprintf("the file system of meta.path has room for %d more files (inodes), %d are kept for the metadata: %s", files, minFiles, remedy))
 	}
 	return nil
 }
