@@ -264,6 +264,9 @@ func TestWrongDeviceOfSeveral(t *testing.T) {
 	fresh.Name, fresh.Device = "new", testdev.File(t, testSlab)
 	n.cfg.Slabs = append(n.cfg.Slabs, fresh)
 	refused(t, exitFailed, write(t, n.cfg), `slab "new"`, "no rawblockd label", "run: rawblockd init "+fresh.Device)
+	relink(1, "") // that another slab is away makes the new one no older
+	refused(t, exitFailed, write(t, n.cfg), `slab "new"`, "no rawblockd label")
+	relink(1, loops[1])
 	n.cfg.Slabs = n.cfg.Slabs[:3]
 	write(t, n.cfg)
 
