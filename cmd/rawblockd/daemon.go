@@ -48,6 +48,8 @@ type daemon struct {
 	probe        func() error // whether the metadata's file system works again
 	probeEvery   time.Duration
 	stopWithin   time.Duration
+	// requestsWithin is the part of stopWithin for requests under way.
+	requestsWithin time.Duration
 
 	mu sync.Mutex // devices: a status may come in while they are being opened
 	// +checklocks:mu
@@ -69,7 +71,7 @@ type device struct {
 func newDaemon(cfg *config.Config, log *slog.Logger, notifySocket string) *daemon {
 	return &daemon{
 		cfg: cfg, log: log, notify: notifySocket, broken: make(chan error, 3), metaFailed: make(chan struct{}),
-		probe: func() error { return probeMeta(cfg.Meta) }, probeEvery: probeEvery, stopWithin: stopWithin, ballastEvery: ballastEvery,
+		probe: func() error { return probeMeta(cfg.Meta) }, probeEvery: probeEvery, stopWithin: stopWithin, requestsWithin: requestsWithin, ballastEvery: ballastEvery,
 	}
 }
 

@@ -18,6 +18,10 @@ import (
 // start.
 const stopWithin = 10 * time.Second
 
+// requestsWithin is how much of that requests under way may take; the rest belongs
+// to what comes after.
+const requestsWithin = stopWithin - stopWithin/10
+
 // stop ends requests, then closes everything in reverse order.
 func (d *daemon) stop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), d.stopWithin)
@@ -35,12 +39,10 @@ func (d *daemon) stop() error {
 	}
 }
 
-// stopServing lets requests end. The last tenth of the time belongs to what
-// comes after.
+// stopServing lets requests end.
 func (d *daemon) stopServing(ctx context.Context) error {
 	d.srv.SetStore(nil)
-	deadline, _ := ctx.Deadline()
-	ctx, cancel := context.WithDeadline(ctx, deadline.Add(-d.stopWithin/10))
+	ctx, cancel := context.WithTimeout(ctx, d.requestsWithin)
 	defer cancel()
 	var all sync.WaitGroup
 	errs := make(chan error, len(d.https))
@@ -62,7 +64,7 @@ func (d *daemon) stopServing(ctx context.Context) error {
 func (d *daemon) shutDown(ctx context.Context, hs *http.Server) error {
 	err := hs.Shutdown(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
-		d.log.Warn("requests under way are cut off", "waited", d.stopWithin)
+		d.log.Warn("requests under way are cut off", "waited", d.requestsWithin)
 		return hs.Close()
 	}
 	return err

@@ -38,7 +38,7 @@ func TestStopWaitsForRequestsOnly(t *testing.T) {
 	c := testConfig(t, shortDir(t))
 	log := newSignalWriter("stopping")
 	d := newDaemon(c, slog.New(slog.NewTextHandler(log, nil)), "")
-	d.stopWithin = 4 * time.Second // less than the five that http.Server would wait for the silent ones
+	d.requestsWithin = 4 * time.Second // less than the five that http.Server would wait for the silent ones
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	up, ended := background(ctx, d, func() error { return nil })
