@@ -483,9 +483,9 @@ func TestFollowingAgainIsNotUnknown(t *testing.T) {
 	}
 	one := answer(first)
 	lead.Abort()
+	again := r.devs[0].Hang(1<<20, 64<<20) // before the takeover can begin; the leader's write is not kept by it
 	release()
 	<-lead.ended
-	release = r.devs[0].Hang(1<<20, 64<<20)
 	r.devs[0].AwaitInFlight(1) // the first follower's takeover
 	two := answer(second)
 	for r.acquisitions(lockPublish) < 4 { // polls: two first rounds, an abort, and the second's next round
@@ -495,7 +495,7 @@ func TestFollowingAgainIsNotUnknown(t *testing.T) {
 	if got := <-two; got.Status != Deadline || errors.Is(got.Err, ErrOutcomeUnknown) {
 		t.Errorf("second follower: %+v", got)
 	}
-	release()
+	again()
 	if got := <-one; got.Status != OK {
 		t.Errorf("first follower: %+v", got)
 	}
