@@ -5,6 +5,7 @@ package meta
 import (
 	"errors"
 	"math"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -29,23 +30,23 @@ func TestGenerationsAreConsecutiveAndNeverZero(t *testing.T) {
 }
 
 func TestGenerationsOneSyncPerBlock(t *testing.T) {
-	syncs := 0
+	var syncs atomic.Int64
 	db := mustOpen(t, errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if isFile(op, ".log") && isKind(errorfs.OpFileSync, errorfs.OpFileSyncData)(op) {
-			syncs++ // only this test's own commits reach the log
+			syncs.Add(1) // only this test's own commits reach the log
 		}
 		return nil
 	})))
 	if _, err := db.NextGenerations(1); err != nil {
 		t.Fatal(err)
 	}
-	before := syncs
+	before := syncs.Load()
 	for range 1000 {
 		if _, err := db.NextGenerations(1000); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := syncs - before; got > 1 {
+	if got := syncs.Load() - before; got > 1 {
 		t.Errorf("a million generations took %d syncs", got)
 	}
 	mustClose(t, db)
@@ -96,11 +97,14 @@ func generationRepeats(t *testing.T) (repeats, images int) {
 		fs     *vfs.MemFS
 		handed uint64
 	}
+	var mu sync.Mutex // Pebble changes the disk from several goroutines
 	var shots []shot
 	var handed atomic.Uint64
 	mem := vfs.NewCrashableMem()
 	db := mustOpen(t, errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if isChange(op) {
+			mu.Lock()
+			defer mu.Unlock()
 			for _, percent := range []int{0, 50, 100} {
 				n := handed.Load()
 				shots = append(shots, shot{clone(mem, percent, n), n})
