@@ -179,16 +179,12 @@ func testAges(r *rig) {
 	r.sim().AwaitInFlight(1)
 	first := r.engine.Stats().OldestOp
 	r.do(r.read(r.block, r.block)) // a younger one comes and goes
-	for r.engine.Stats().OldestOp <= first {
-		runtime.Gosched()
-	}
+	r.until("the op that hangs ages", func() bool { return r.engine.Stats().OldestOp > first })
 	releaseFlush := r.sim().HangFlush()
 	defer releaseFlush()
 	flushed := make(chan error, 1)
 	go func() { flushed <- r.engine.Flush() }()
-	for r.engine.Stats().OldestFlush == 0 {
-		runtime.Gosched()
-	}
+	r.until("the flush that hangs has an age", func() bool { return r.engine.Stats().OldestFlush > 0 })
 	release()
 	a.wait()
 	if got := r.engine.Stats().OldestOp; got != 0 {

@@ -5,11 +5,13 @@ package enginetest
 import (
 	"context"
 	"errors"
+	"math"
 	"os"
 	"os/exec"
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/rawblockd/rawblockd/internal/testdev"
@@ -31,6 +33,30 @@ type naive struct {
 	closed bool
 	// +checklocks:mu
 	stats ioengine.Stats
+	// +checklocks:mu
+	onDevice map[*stay]bool
+}
+
+// stay is the time of an op or of a flush on the device.
+type stay struct {
+	flush bool
+	since time.Time
+}
+
+// enter says that an op or a flush is on the device, leave that it no longer is.
+func (e *naive) enter(flush bool) (leave func()) {
+	at := &stay{flush: flush, since: time.Now()}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.onDevice == nil {
+		e.onDevice = make(map[*stay]bool)
+	}
+	e.onDevice[at] = true
+	return func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		delete(e.onDevice, at)
+	}
 }
 
 func (e *naive) begin() bool {
@@ -68,7 +94,9 @@ func (e *naive) carry(ops []ioengine.Op, i int, done ioengine.Done) {
 			s.InFlightOps, s.InFlightBytes = s.InFlightOps+1, s.InFlightBytes+op.Len()
 			s.MaxInFlight = max(s.MaxInFlight, s.InFlightOps)
 		})
+		leave := e.enter(false)
 		n, err = e.move(op)
+		leave()
 		e.count(func(s *ioengine.Stats) { s.InFlightOps, s.InFlightBytes = s.InFlightOps-1, s.InFlightBytes-op.Len() })
 	}
 	if e.flaw == "hides errors" && errors.Is(err, syscall.EIO) {
@@ -123,7 +151,9 @@ func (e *naive) Flush() error {
 	}
 	defer e.wg.Done()
 	e.count(func(s *ioengine.Stats) { s.Flushes++ })
+	leave := e.enter(true)
 	err := e.dev.Flush()
+	leave()
 	if err != nil && e.flaw == "flushes again" {
 		return e.dev.Flush()
 	}
@@ -150,7 +180,16 @@ func (e *naive) Stats() ioengine.Stats {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s := e.stats
-	s.Name = "naive"
+	s.Name, s.Depth = "naive", math.MaxInt32 // a goroutine for each op
+	for at := range e.onDevice {
+		switch {
+		case e.flaw == "knows no age":
+		case at.flush:
+			s.OldestFlush = max(s.OldestFlush, time.Since(at.since))
+		default:
+			s.OldestOp = max(s.OldestOp, time.Since(at.since))
+		}
+	}
 	if e.flaw == "forgets what it did" {
 		s.Ops[ioengine.Write] = 0
 	}
@@ -178,13 +217,13 @@ func TestSuiteFindsFlaws(t *testing.T) {
 	flaws := []string{
 		"answers twice", "takes short for whole", "hides errors", "lets unaligned ops through",
 		"does not know the end", "works after close", "close does not wait", "flushes again",
-		"does not count errors", "forgets what it did",
+		"does not count errors", "forgets what it did", "knows no age",
 	}
 	for _, flaw := range flaws {
 		t.Run(flaw, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			child := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestFlawed$", "-test.timeout=60s")
+			child := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestFlawed$", "-test.failfast", "-test.timeout=60s")
 			child.Env = append(os.Environ(), flawEnv+"="+flaw)
 			out, err := child.CombinedOutput()
 			var exit *exec.ExitError

@@ -6,8 +6,10 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/rawblockd/rawblockd/internal/simdev"
 	"github.com/rawblockd/rawblockd/ioengine"
@@ -112,6 +114,16 @@ func firstDifference(a, b []byte) int64 {
 		}
 	}
 	return int64(min(len(a), len(b)))
+}
+
+// until waits for what must come soon and has no event; it gives up after 10 s.
+func (r *rig) until(what string, is func() bool) {
+	r.Helper()
+	for end := time.Now().Add(10 * time.Second); !is(); runtime.Gosched() {
+		if time.Now().After(end) {
+			r.Fatalf("%s: not in 10 s", what)
+		}
+	}
 }
 
 // answers collects what done is told about one batch.
