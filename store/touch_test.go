@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -264,9 +263,7 @@ func (x *stuckSync) stick(r *rig) {
 // Pebble itself syncs a log now and then.
 func (x *stuckSync) hangs(r *rig) {
 	<-x.entered
-	for len(r.s.events.turn) == 0 { // polls
-		runtime.Gosched()
-	}
+	r.until("the committer begins its turn", func() bool { return len(r.s.events.turn) > 0 })
 }
 
 // A touch of a key whose row is not written yet waits for it, or leaves with its
@@ -280,9 +277,7 @@ func TestTouchOfAKeyWhoseRowIsOnItsWay(t *testing.T) {
 			stuck.stick(r)
 			stored := make(chan []StoreResult, 1)
 			go func() { stored <- r.store(1000, StoreOptions{}, "a") }()
-			for r.lookup("a")[0] != OK { // polls: it is published before its row is written
-				runtime.Gosched()
-			}
+			r.until("published before its row is written", func() bool { return r.lookup("a")[0] == OK })
 			ctx, cancel := context.WithCancel(context.Background())
 			cancel()
 			res, err := r.s.Touch(ctx, ns, []string{"a"}, time.Hour)
@@ -327,9 +322,7 @@ func TestTouchAtItsDeadline(t *testing.T) {
 		}
 		done <- res
 	}()
-	for r.ends()[r.genOf("a")] == 0 { // polls: the index has it
-		runtime.Gosched()
-	}
+	r.until("the index has the new end", func() bool { return r.ends()[r.genOf("a")] != 0 })
 	cancel()
 	for i, got := range (<-done).Results {
 		if got.Status != Deadline || !errors.Is(got.Err, ErrOutcomeUnknown) {

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -500,9 +499,7 @@ func TestFollowingAgainIsNotUnknown(t *testing.T) {
 	<-lead.ended
 	r.devs[0].AwaitInFlight(1) // the first follower's takeover
 	two := answer(second)
-	for r.acquisitions(lockPublish) < 4 { // polls: two first rounds, an abort, and the second's next round
-		runtime.Gosched()
-	}
+	r.until("two first rounds, an abort, and the second's next round", func() bool { return r.acquisitions(lockPublish) >= 4 })
 	cancel()
 	if got := <-two; got.Status != Deadline || errors.Is(got.Err, ErrOutcomeUnknown) {
 		t.Errorf("second follower: %+v", got)

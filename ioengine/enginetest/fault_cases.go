@@ -5,7 +5,6 @@ package enginetest
 import (
 	"context"
 	"errors"
-	"runtime"
 	"syscall"
 
 	"github.com/rawblockd/rawblockd/internal/simdev"
@@ -262,9 +261,7 @@ func testCloseInFlight(r *rig) {
 		}
 		answered <- a.answered()
 	}()
-	for !errors.Is(r.engine.Flush(), ioengine.ErrClosed) { // until Close has begun
-		runtime.Gosched()
-	}
+	r.until("close has begun", func() bool { return errors.Is(r.engine.Flush(), ioengine.ErrClosed) })
 	select {
 	case <-answered:
 		r.Fatal("close returned while everything hangs")
