@@ -248,6 +248,39 @@ func TestStalledReaders(t *testing.T) {
 	})
 }
 
+// One reader that stops, with a batch larger than the stream memory, holds a quarter
+// of that and pins nothing: nobody beside it waits, for memory or for anything else,
+// and what it refers to can be removed.
+func TestOneStalledReader(t *testing.T) {
+	abused(t, func(t *testing.T, r *rig, dial func() net.Conn, good *wellBehaved) {
+		keys := make([]string, 24)
+		for i := range keys {
+			keys[i] = fmt.Sprint("there-", i)
+			mustStore(t, good.client, 2<<20, keys[i])
+		}
+		body := fmt.Sprintf(`{"namespace":"default","keys":%s}`, quoted(keys))
+		conns := many(t, 1, dial, func(int) string {
+			return fmt.Sprintf("POST /v1/batch/load HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+		})
+		synctest.Wait()
+		if got, most := r.arena.InUse(), r.arena.Cap()/4; got == 0 || got > most {
+			t.Errorf("it holds %d MiB of stream memory, want at most %d", got>>20, most>>20)
+		}
+		if took := good.batch(); took > 0 {
+			t.Errorf("a batch beside it took %v", took)
+		}
+		if st := r.store.Status(); st.Pins != 0 {
+			t.Errorf("%d pins", st.Pins)
+		}
+		post(t, good.client, "/v1/batch/remove", body, nil).ok(t)
+		time.Sleep(time.Minute)
+		ended(t, conns)
+		if c := r.slab.Counts(); c.Free != c.Total {
+			t.Errorf("slots: %+v", c)
+		}
+	})
+}
+
 // Clients that never read what they are told, refusals or answers, with ever more
 // requests behind.
 func TestAnswersNobodyReads(t *testing.T) {
