@@ -289,11 +289,13 @@ func (x *exchange) skip() error {
 }
 
 // endBody is for the beginning of an answer: what is left of the body then is read
-// if it is small; else the connection ends with the answer.
+// if it is small; else the connection ends with the answer. net/http reads on for a
+// while before it closes the connection, so the body keeps a deadline.
 func (x *exchange) endBody() {
 	_ = x.skip() // its failure ends the connection, with the answer
 	if x.r.ContentLength != 0 && !x.body.whole {
 		x.Header().Set("Connection", "close")
+		x.body.arm(0)
 	}
 }
 

@@ -57,3 +57,31 @@ func TestBodyNobodyAskedFor(t *testing.T) {
 		})
 	}
 }
+
+// A connection that ends with its answer ends in the time that a body has, though
+// the body, which nobody asked for, does not come: it could be neither used nor closed
+// for being idle, and every one of them is a descriptor less.
+func TestConnectionOfBodyNobodyAskedForEnds(t *testing.T) {
+	for name, request := range map[string]string{
+		"get, asks first":     "GET /v1/kv/default/there HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 100\r\n\r\n",
+		"get, middling":       "GET /v1/info HTTP/1.1\r\nHost: x\r\nContent-Length: 200000\r\n\r\n",
+		"get, chunked":        "GET /v1/info HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\n",
+		"health":              "GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 200000\r\n\r\n",
+		"release":             "POST /v1/leases/none/release HTTP/1.1\r\nHost: x\r\nContent-Length: 200000\r\n\r\n",
+		"release, asks first": "POST /v1/leases/none/release HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 100\r\n\r\n",
+		"refused, asks first": "PUT /v1/kv/nowhere/k HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 100\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			paced(t, time.Minute, func(r *rig, dial func() net.Conn) {
+				conn := newRaw(t, dial())
+				defer conn.conn.Close()
+				must(t, conn.conn.SetReadDeadline(time.Now().Add(testPace.allow(piece)+time.Minute)))
+				conn.write(request)
+				if a := conn.unjudged(); !a.closes {
+					t.Errorf("got %d, and the connection is to go on", a.code)
+				}
+				conn.closed()
+			})
+		})
+	}
+}
