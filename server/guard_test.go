@@ -51,6 +51,14 @@ func TestForeignHostAndOrigin(t *testing.T) {
 		do(t, tcp, "POST", "/v1/batch/remove", strings.NewReader(`{"namespace":"default","keys":["k"]}`), "Content-Type", api.MediaJSON, "Origin", origin).
 			want(t, 403, "foreign_origin", "Origin")
 		do(t, unix, "PUT", "/v1/kv/default/k?overwrite=true", strings.NewReader("x"), "Origin", origin).ok(t)
+		// Nor does one read what is for administrators, or steer a slab.
+		a = do(t, admin, "GET", "/healthz", nil, "Origin", origin)
+		if ok {
+			a.ok(t)
+		} else {
+			a.want(t, 403, "foreign_origin", "Origin")
+		}
+		do(t, admin, "POST", "/v1/slabs/fast0/drain", nil, "Origin", origin).want(t, 403, "foreign_origin", "Origin")
 	}
 }
 
