@@ -81,6 +81,7 @@
 //	    history.in
 //	Storing.mu, Loading.mu (never together with the pin lock)
 //	    window.mu
+//	    signal.mu
 //	health.mu
 //	    signal.mu
 //	share.mu

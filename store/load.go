@@ -5,7 +5,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,7 +30,7 @@ type Loading struct {
 	trace  *Trace
 	items  []*loadItem
 	next   int
-	stops  []func() bool // end the wake-ups: at the context's end, and when a slab hangs
+	stop   func() bool // ends the wake-up at the context's end
 
 	mu sync.Mutex
 	// +checklocks:mu
@@ -90,10 +89,7 @@ func (s *Store) loadWithin(ctx context.Context, ns string, keys []string, still 
 	l.ctx, l.cancel = context.WithCancel(ctx)
 	l.trace = traceOf(ctx)
 	l.capture(sp, keys)
-	l.stops = append(l.stops, context.AfterFunc(l.ctx, l.wakeAll))
-	for _, v := range l.volumes() {
-		l.stops = append(l.stops, context.AfterFunc(v.health.stuck.on(), l.wakeAll))
-	}
+	l.stop = context.AfterFunc(l.ctx, l.wakeAll)
 	s.work.Add(1) // for run; the one from begin is Close's
 	go l.run()
 	return l, nil
@@ -141,20 +137,6 @@ func (l *Loading) capture(sp *space, keys []string) {
 		it.pay.Slots = s.volumes[it.vol].toSlots(chain[from[i]:from[i+1]:from[i+1]])
 		it.pay.Seed = slab.KeySeed(sp.name, keys[i])
 	}
-}
-
-// volumes are those that the captured keys are on.
-func (l *Loading) volumes() []*volume {
-	var all []*volume
-	for _, it := range l.items {
-		if it.head == none {
-			continue
-		}
-		if v := l.s.volumes[it.vol]; !slices.Contains(all, v) {
-			all = append(all, v)
-		}
-	}
-	return all
 }
 
 // submit reads the items, one call per slab.
@@ -262,7 +244,10 @@ func (l *Loading) Next() (LoadItem, bool) {
 		l.awaited = it
 		l.noteLocked()
 		for !it.ready && l.ctx.Err() == nil && l.lost(it) == nil {
+			// Anew each time: a slab may hang, come back and hang again.
+			stop := context.AfterFunc(l.s.volumes[it.vol].health.stuck.on(), l.wakeAll)
 			l.wake.Wait()
+			stop()
 		}
 		l.awaited = nil
 		l.trace.At(StageStart)
@@ -329,9 +314,7 @@ func (l *Loading) Close() {
 	for _, b := range drop {
 		b.Release()
 	}
-	for _, stop := range l.stops {
-		stop()
-	}
+	l.stop()
 	l.cancel()
 	l.s.work.Done()
 }
