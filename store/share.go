@@ -16,12 +16,16 @@ import (
 // (loads) or from before its write is submitted (stores) until the transfer has
 // ended. Whoever waits here for its turn to load holds no memory yet.
 //
+// Each direction has its part. That of loads leaves stores something: a store holds
+// memory when it comes here, and a load that has its room waits for memory still, so
+// that without it the two could wait for each other.
+//
 // Nobody overtakes in the line of one direction, and between the two the older
-// goes first; but a store that waits only because stores have their part lets
-// loads pass.
+// goes first; but one that waits only because its direction has its part lets those
+// of the other pass.
 type share struct {
-	most   int64 // bytes for both together; 0: no bound
-	stores int64 // bytes for stores
+	most  int64    // bytes for both together; 0: no bound
+	parts [2]int64 // bytes for each, by ioengine.Dir
 
 	mu sync.Mutex
 	// +checklocks:mu
@@ -44,7 +48,8 @@ type sharer struct {
 // at least as much is left to the others.
 func (sh *share) bound(memory, payload int64) {
 	sh.most = min(memory/4*3, memory-payload)
-	sh.stores = max(sh.most/2, min(payload, sh.most))
+	left := min(max(sh.most/4, payload), sh.most/2)
+	sh.parts = [2]int64{ioengine.Read: sh.most - left, ioengine.Write: max(sh.most/2, min(payload, sh.most))}
 }
 
 // fitsLocked tells whether there is room for n bytes more. Alone anything has room:
@@ -55,11 +60,12 @@ func (sh *share) fitsLocked(n int64) bool {
 	return sh.most == 0 || all == 0 || all+n <= sh.most
 }
 
-// partLocked tells whether a direction may have n bytes more, if there is room.
+// partLocked tells whether a direction may have n bytes more, if there is room. One
+// alone may have more than its part.
 // +checklocks:sh.mu
 func (sh *share) partLocked(dir ioengine.Dir, n int64) bool {
 	held := sh.held[dir]
-	return sh.most == 0 || dir == ioengine.Read || held == 0 || held+n <= sh.stores
+	return sh.most == 0 || held == 0 || held+n <= sh.parts[dir]
 }
 
 // try takes n bytes if nobody waits and there is room.

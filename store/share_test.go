@@ -19,17 +19,17 @@ import (
 
 // Each slab's share holds the longest payload and leaves as much to the others.
 func TestShareLeavesRoom(t *testing.T) {
-	for _, c := range []struct{ memory, payload, most, stores int64 }{
-		{512, 128, 384, 192},
-		{512, 1, 384, 192},
-		{256, 128, 128, 128},
-		{300, 128, 172, 128},
-		{1024, 128, 768, 384},
+	for _, c := range []struct{ memory, payload, most, loads, stores int64 }{
+		{512, 128, 384, 256, 192},
+		{512, 1, 384, 288, 192},
+		{256, 128, 128, 64, 128},
+		{300, 128, 172, 86, 128},
+		{1024, 128, 768, 576, 384},
 	} {
 		var sh share
 		sh.bound(c.memory, c.payload)
-		if sh.most != c.most || sh.stores != c.stores {
-			t.Errorf("of %d, payloads to %d: %d and %d for stores, want %d and %d", c.memory, c.payload, sh.most, sh.stores, c.most, c.stores)
+		if want := [2]int64{c.loads, c.stores}; sh.most != c.most || sh.parts != want {
+			t.Errorf("of %d, payloads to %d: %d, loads and stores %v; want %d, %v", c.memory, c.payload, sh.most, sh.parts, c.most, want)
 		}
 	}
 }
@@ -38,7 +38,7 @@ func TestShareLeavesRoom(t *testing.T) {
 // first, nobody waits who need not, and at the end nothing is held.
 func TestShareOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		sh := &share{most: 10, stores: 6}
+		sh := &share{most: 10, parts: [2]int64{7, 6}}
 		type one struct {
 			dir ioengine.Dir
 			n   int64
@@ -63,23 +63,20 @@ func TestShareOrder(t *testing.T) {
 		}
 		check := func() {
 			settle()
-			var sum [2]int64
-			stores := 0
+			var sum, many [2]int64
 			for _, o := range held {
 				sum[o.dir] += o.n
-				if o.dir == ioengine.Write {
-					stores++
-				}
+				many[o.dir]++
 			}
 			all := sum[0] + sum[1]
-			if all > sh.most || sum[1] > sh.stores && stores > 1 {
+			if all > sh.most || sum[0] > sh.parts[0] && many[0] > 1 || sum[1] > sh.parts[1] && many[1] > 1 {
 				t.Fatalf("held: %v", sum)
 			}
 			if len(waiting) == 0 {
 				return
 			}
 			first := waiting[0]
-			part := first.dir == ioengine.Read || stores == 0 || sum[1]+first.n <= sh.stores
+			part := many[first.dir] == 0 || sum[first.dir]+first.n <= sh.parts[first.dir]
 			if part && (all == 0 || all+first.n <= sh.most) {
 				t.Fatalf("%v of %d waits, held are %v", first.dir, first.n, sum)
 			}
@@ -131,7 +128,7 @@ func (sh *share) wait(dir ioengine.Dir, n int64) *waits {
 // those behind it go on.
 func TestShareLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		sh := &share{most: 10, stores: 5}
+		sh := &share{most: 10, parts: [2]int64{20, 5}}
 		never := context.Background()
 		if !sh.try(ioengine.Read, 6) || sh.try(ioengine.Read, 6) {
 			t.Fatal("try")
@@ -168,9 +165,10 @@ func TestShareLeave(t *testing.T) {
 	})
 }
 
-// Stores that wait for stores let loads pass; what waits for room does not.
-func TestShareStoresLetLoadsPass(t *testing.T) {
-	sh := &share{most: 10, stores: 4}
+// What waits for its own direction's part lets the other pass; what waits for room
+// does not.
+func TestSharePartsLetOthersPass(t *testing.T) {
+	sh := &share{most: 10, parts: [2]int64{20, 4}}
 	sh.try(ioengine.Write, 4)
 	store := sh.wait(ioengine.Write, 3)
 	if load := sh.wait(ioengine.Read, 5); store.done() || !load.done() {
@@ -180,6 +178,12 @@ func TestShareStoresLetLoadsPass(t *testing.T) {
 	big := sh.wait(ioengine.Read, 6)
 	if small := sh.wait(ioengine.Write, 1); !store.done() || big.done() || small.done() {
 		t.Errorf("store %v, large load %v, small store behind it %v", store.done(), big.done(), small.done())
+	}
+	sh = &share{most: 10, parts: [2]int64{6, 5}}
+	sh.try(ioengine.Read, 6)
+	load := sh.wait(ioengine.Read, 1)
+	if store := sh.wait(ioengine.Write, 4); load.done() || !store.done() {
+		t.Errorf("load beyond the part of loads %v, store behind it %v", load.done(), store.done())
 	}
 }
 
@@ -203,7 +207,7 @@ func TestHungLoadsDoNotStarveOthers(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		if got := r.arena.InUse(); got > 12<<20 || got < 11<<20 {
+		if got := r.arena.InUse(); got != 9*size { // three quarters of three quarters
 			t.Errorf("loads from the slab that hangs hold %d bytes of %d", got, r.arena.Cap())
 		}
 		began := time.Now()
