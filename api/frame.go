@@ -10,6 +10,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // Frame is the line in front of one key's bytes.
@@ -19,8 +20,8 @@ import (
 //
 // Status is always there in a load and never needed in a store, where a frame of
 // no bytes is well-formed but answered size_mismatch. A key that is not valid
-// UTF-8 is written, and read, as the empty string: frames come in request order,
-// so the place says which key it is.
+// UTF-8, or is longer than maxFrameKey, is written, and read, as the empty string:
+// frames come in request order, so the place says which key it is.
 type Frame struct {
 	Key    string
 	Status Status // "" when the line has none
@@ -33,7 +34,14 @@ type Frame struct {
 const (
 	maxLine  = 16 << 10
 	maxError = 1 << 10
+
+	// maxFrameKey is beyond any key there is, so that most which are too long are
+	// told so; one of whatever length would make a line that nobody reads.
+	maxFrameKey = 2 * MaxKeyBytes
 )
+
+// IsFramed tells whether frames carry a key as it is; else as the empty string.
+func IsFramed(key string) bool { return len(key) <= maxFrameKey && utf8.ValidString(key) }
 
 // ErrFrame is what every malformed frame is. Use errors.Is.
 var ErrFrame = errors.New("malformed frame")
@@ -183,7 +191,7 @@ func parseLine(line []byte) (Frame, error) {
 				return badField(CodeInvalidField, name, "want a string")
 			}
 			key, ok, err := s.text()
-			if ok {
+			if ok && IsFramed(key) {
 				fr.Key = key
 			}
 			keySeen = true
@@ -262,7 +270,10 @@ func (f *FrameWriter) Close() error {
 // AppendFrame appends the line of fr.
 func AppendFrame(b []byte, fr Frame) []byte {
 	b = append(b, `{"key":`...)
-	b = appendKey(b, fr.Key)
+	if !IsFramed(fr.Key) {
+		fr.Key = ""
+	}
+	b = appendString(b, fr.Key)
 	if fr.Status != "" {
 		b = append(b, `,"status":"`...)
 		b = append(b, fr.Status...)

@@ -34,7 +34,7 @@ func (k Keys) MarshalJSON() ([]byte, error) {
 func CheckKey(key string) error {
 	switch {
 	case key == "":
-		return StatusProblem(StatusInvalidKey, "the key is empty, or not Unicode")
+		return StatusProblem(StatusInvalidKey, "the key is empty, not Unicode, or far too long")
 	case len(key) > MaxKeyBytes:
 		p := StatusProblem(StatusInvalidKey, "")
 		p.Detail = "the key has more than 1024 bytes"

@@ -142,6 +142,11 @@ func (s *scanner) more(closing byte) (bool, error) {
 	return false, s.fail("want ',' or " + strconv.QuoteRune(rune(closing)))
 }
 
+// maxText is the longest string, in bytes, that any field has but keys: far more
+// than any name takes. What is refused is named in answers and in the log, so it must
+// not be as long as a body.
+const maxText = 4 << 10
+
 // str reads an optional string; null leaves dst alone.
 func (s *scanner) str(field string, dst *string) error {
 	if s.null() {
@@ -156,6 +161,9 @@ func (s *scanner) str(field string, dst *string) error {
 	}
 	if !ok {
 		return badField(CodeInvalidField, field, "not valid UTF-8")
+	}
+	if len(v) > maxText {
+		return badField(CodeInvalidField, field, "more than %d bytes", maxText)
 	}
 	*dst = strings.Clone(v) // it may outlive the request, whose body v is a part of
 	return nil

@@ -11,7 +11,6 @@ import (
 	"io"
 	"iter"
 	"net/http"
-	"unicode/utf8"
 
 	"github.com/rawblockd/rawblockd/api"
 )
@@ -83,7 +82,7 @@ func checkFrame(fr api.Frame, err error, keys []string, i int) error {
 		return err
 	case i >= len(keys):
 		return fmt.Errorf("%w: more than the %d keys asked for", api.ErrFrame, len(keys))
-	case fr.Key != keys[i] && utf8.ValidString(keys[i]):
+	case fr.Key != keys[i] && (fr.Key != "" || api.IsFramed(keys[i])):
 		return fmt.Errorf("%w: frame %d is for key %q, want %q", api.ErrFrame, i, fr.Key, keys[i])
 	case fr.Status == "":
 		return fmt.Errorf("%w: frame %d has no status", api.ErrFrame, i)

@@ -167,6 +167,16 @@ func TestLoadStreams(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
+		// Nor does a frame carry a key that is far too long, and that takes the others nothing.
+		n := 0
+		for _, err := range c.Load(t.Context(), []string{"a", "b", strings.Repeat("k", 50_000), "c"}) {
+			if n++; err != nil {
+				t.Errorf("far too long: %v", err)
+			}
+		}
+		if n != 4 {
+			t.Errorf("got %d keys, want 4", n)
+		}
 		for range c.Load(t.Context(), []string{"a", "b", "\xff", "c"}) {
 			break
 		}

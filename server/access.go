@@ -35,7 +35,7 @@ func (x *exchange) reach(namespace string) error {
 	if x.sees(namespace) {
 		return nil
 	}
-	return fmt.Errorf("%w %q", store.ErrNamespace, namespace)
+	return fmt.Errorf("%w %q", store.ErrNamespace, clip(namespace))
 }
 
 // administers returns an error unless the sender may change what is not keys.

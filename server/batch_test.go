@@ -346,3 +346,25 @@ func TestStoreClientGone(t *testing.T) {
 	}
 	mustStore(t, c, 1<<20, "a", "b")
 }
+
+// What is refused is named in the answer, but it is not sent back whole: a body is as
+// long as its sender likes.
+func TestBatchLongText(t *testing.T) {
+	c := newRig(t).unix()
+	long := strings.Repeat("n", 100_000)
+	for name, a := range map[string]answer{
+		"namespace": post(t, c, "/v1/batch/remove", `{"namespace":"`+long+`","keys":["k"],"force":true}`, nil),
+		"lease":     post(t, c, "/v1/batch/unpin", `{"namespace":"default","lease":"`+long+`"}`, nil),
+		"confirm":   post(t, c, "/v1/kv/default/clear", `{"confirm":"`+long+`"}`, nil),
+		"slabs":     do(t, c, "PUT", "/v1/namespaces/new", strings.NewReader(`{"slabs":["`+long+`"]}`), "Content-Type", "application/json"),
+	} {
+		a.want(t, 400, "invalid_field", name)
+		if len(a.body) > 1000 {
+			t.Errorf("%s: the answer has %d bytes", name, len(a.body))
+		}
+	}
+	fs, _ := load(t, c, "k", long, "l")
+	if len(fs) != 3 || fs[1].Key != "" || fs[1].Status != api.StatusInvalidKey || !strings.Contains(fs[1].Error, "more than 1024 bytes") {
+		t.Errorf("load: got %+v", fs)
+	}
+}

@@ -29,8 +29,8 @@ func TestKeyErrors(t *testing.T) {
 	body := `{"namespace":"default","keys":["a","none",` + bad + `]}`
 	var got struct{ Results []api.KeyResult }
 	want := []string{
-		"", "", "a key is 1 to 1024 bytes of valid UTF-8 without control characters: the key is empty, or not Unicode",
-		"a key is 1 to 1024 bytes of valid UTF-8 without control characters: the key is empty, or not Unicode",
+		"", "", "a key is 1 to 1024 bytes of valid UTF-8 without control characters: the key is empty, not Unicode, or far too long",
+		"a key is 1 to 1024 bytes of valid UTF-8 without control characters: the key is empty, not Unicode, or far too long",
 		"a key is 1 to 1024 bytes of valid UTF-8 without control characters: the key holds a control character",
 	}
 	for _, op := range []string{"lookup", "remove", "pin"} {
