@@ -117,3 +117,53 @@ func TestNoIdleConnection(t *testing.T) {
 		}
 	}
 }
+
+// That there are too many connections is said once each time that it comes to it.
+func TestTooManyConnectionsIsSaidAgain(t *testing.T) {
+	const most = 8
+	log := &logLines{}
+	r := newRig(t, func(o *rigOptions) {
+		o.conns, o.log = most, slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	})
+	_, addr := r.tcp()
+	for range 2 {
+		var conns []*raw
+		for range most + 3 {
+			c := dialRaw(t, addr)
+			if _, err := c.get("/v1/kv/default/nothing"); err != nil {
+				t.Fatal(err)
+			}
+			conns = append(conns, c)
+		}
+		if n := strings.Count(log.String(), "too many connections"); n != 1 {
+			t.Errorf("said %d times, want once: %s", n, log.String())
+		}
+		for _, c := range conns {
+			must(t, c.conn.Close())
+		}
+		r.until("the connections are gone", func() bool { return r.srv.conns.count() == 0 })
+		log.reset()
+	}
+}
+
+// What a connection needs for a request alone it gives back with the answer: idle it
+// costs little, however long the header was.
+func TestIdleConnectionKeepsNothing(t *testing.T) {
+	r := newRig(t)
+	_, addr := r.tcp()
+	c := dialRaw(t, addr)
+	c.write("GET /v1/kv/default/nothing HTTP/1.1\r\nHost: localhost\r\nX-Long: " + strings.Repeat("x", headKept) + "\r\n\r\n")
+	c.answer().want(t, 404, "missing", "")
+	idle := func() (is *conn) {
+		r.srv.conns.mu.Lock()
+		defer r.srv.conns.mu.Unlock()
+		if first := r.srv.conns.idle.Front(); first != nil {
+			is = first.Value.(*conn)
+		}
+		return is
+	}
+	r.until("the connection is idle", func() bool { return idle() != nil && !idle().serving.Load() })
+	if is := idle(); is.head != nil || is.r != nil || is.hold != nil {
+		t.Errorf("it keeps %d bytes of its header, request %v, hold %v", len(is.head), is.r != nil, is.hold != nil)
+	}
+}

@@ -5,6 +5,7 @@ package server
 import (
 	"io"
 	"net"
+	"net/http/httptest"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -105,5 +106,34 @@ func TestBatchLoadWaits(t *testing.T) {
 				time.Sleep(20 * time.Second)
 			})
 		})
+	}
+}
+
+// A body's buffer grows with what has arrived, whatever was declared, up to the
+// limit and a byte, and all of it is charged.
+func TestBodyMemory(t *testing.T) {
+	for _, limit := range []int64{firstBody, firstBody + 1, 100_000, 1 << 20, 5<<20 + 3} {
+		for _, declared := range []int64{-1, 0, 1, 600, 30_000, limit - 1, limit} {
+			s := New(Options{Limits: Limits{JSONBytes: limit}})
+			x := s.newExchange(httptest.NewRecorder(), httptest.NewRequest("POST", "/", nil))
+			var buf []byte
+			for int64(len(buf)) <= min(limit, max(declared, 0)) || declared < 0 && int64(len(buf)) <= limit {
+				was := int64(len(buf))
+				grown, err := s.more(x, buf, limit, declared)
+				must(t, err)
+				size := int64(cap(grown))
+				if size <= was || size > limit+1 || size > max(2*was, firstBody) {
+					t.Fatalf("limit %d, declared %d: %d bytes of buffer after %d have arrived", limit, declared, size, was)
+				}
+				if got := s.texts.used.Load(); got != min(size, limit) {
+					t.Errorf("limit %d, declared %d: %d bytes charged for a buffer of %d", limit, declared, got, size)
+				}
+				buf = grown[:size]
+			}
+			x.hold.end()
+			if got := s.texts.used.Load(); got != 0 {
+				t.Errorf("limit %d, declared %d: %d bytes are charged at the end", limit, declared, got)
+			}
+		}
 	}
 }
