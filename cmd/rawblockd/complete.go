@@ -82,7 +82,7 @@ func leaseIDs(ctx context.Context, cl *client.Client) ([]string, error) {
 	all, err := cl.Leases(ctx)
 	var ids []string
 	for _, l := range all {
-		ids = append(ids, l.ID+"\t"+l.Namespace+" "+l.Owner)
+		ids = append(ids, l.ID+"\t"+l.Namespace+" "+visible(l.Owner))
 	}
 	return ids, err
 }

@@ -52,3 +52,24 @@ func TestLeaseVerbsByID(t *testing.T) {
 		wantLine(t, command(t, args...), args, exitFailed, "unknown lease")
 	}
 }
+
+// The label of a lease is whatever its owner says. It must not steer the terminal of
+// who lists leases, nor look like another line of the list.
+func TestLeaseOwnerCannotSteerTerminal(t *testing.T) {
+	_, addr := serveIn(t, shortDir(t))
+	at := func(args ...string) []string { return append(args, "--addr", addr) }
+	if r := commandWith(t.Context(), "x", at("put", "a")...); r.code != exitOK {
+		t.Fatalf("put: %+v", r)
+	}
+	var pin api.PinResponse
+	asJSON(t, &pin, at("pin", "a", "--owner", "\x1b]0;owned\a\u009b2Jme\nfake\tr\u202eow é", "--json")...)
+	const want = `\x1b]0;owned\a\u009b2Jme\nfake\tr\u202eow é`
+	for _, args := range [][]string{{"leases"}, {"leases", "show", pin.Lease.ID}, {"__complete", "leases", "show", "--addr", addr, ""}} {
+		if args[0] != "__complete" {
+			args = at(args...)
+		}
+		if got := ok(t, args...); !strings.Contains(got, want) || strings.ContainsAny(got, "\x1b\a\u009b\u202e") {
+			t.Errorf("%v: got %q, want %q in it", args, got, want)
+		}
+	}
+}

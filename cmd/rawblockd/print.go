@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
 
 	"github.com/dustin/go-humanize"
 	"github.com/schollz/progressbar/v3"
@@ -30,12 +32,36 @@ func (c *cli) table(rows [][]string) error { return columns(c.stdout, rows) }
 func columns(to io.Writer, rows [][]string) error {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	for _, r := range rows {
-		if _, err := fmt.Fprintln(w, strings.Join(r, "\t")); err != nil {
+		cells := make([]string, len(r))
+		for i, cell := range r {
+			cells[i] = visible(cell)
+		}
+		if _, err := fmt.Fprintln(w, strings.Join(cells, "\t")); err != nil {
 			return err
 		}
 	}
 	return w.Flush()
 }
+
+// visible returns s with what cannot be seen written out: labels that others chose,
+// such as owners of leases and names of namespaces that they asked for, must not
+// steer the terminal of whoever looks at them, nor begin a line of their own.
+func visible(s string) string {
+	if strings.IndexFunc(s, unseen) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if unseen(r) {
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+func unseen(r rune) bool { return !unicode.IsPrint(r) }
 
 func size(n int64) string { return humanize.IBytes(uint64(max(n, 0))) }
 
