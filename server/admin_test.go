@@ -4,7 +4,9 @@ package server
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
+	"runtime/pprof"
 	"slices"
 	"strings"
 	"testing"
@@ -178,5 +180,33 @@ func TestLeases(t *testing.T) {
 	post(t, c, "/v1/batch/pin", `{"namespace":"default","keys":["none"]}`, &pinned)
 	if strings.Contains(string(post(t, c, "/v1/batch/pin", `{"namespace":"default","keys":["none"]}`, nil).body), "lease") {
 		t.Error("a lease on nothing")
+	}
+}
+
+// A profile over a span of time does not hold up a stop, which would wait for it as
+// for any request.
+func TestStopEndsProfiles(t *testing.T) {
+	r := newRig(t)
+	admin := r.admin()
+	ended := make(chan answer)
+	go func() { ended <- do(t, admin, "GET", "/debug/pprof/heap?seconds=3600", nil) }()
+	for r.openStreams() == 0 { // the end of the test bounds it
+		do(t, admin, "GET", "/healthz", nil).ok(t)
+	}
+	r.srv.SetStore(nil)
+	(<-ended).want(t, 503, "not_ready", "")
+	do(t, admin, "GET", "/debug/pprof/heap?seconds=3600", nil).want(t, 503, "not_ready", "")
+	do(t, admin, "GET", "/debug/pprof/goroutine?debug=1", nil).ok(t)
+}
+
+func TestOneProfileAtATime(t *testing.T) {
+	r := newRig(t)
+	admin := r.admin()
+	must(t, pprof.StartCPUProfile(io.Discard))
+	defer pprof.StopCPUProfile()
+	a := do(t, admin, "GET", "/debug/pprof/profile?seconds=1", nil)
+	a.want(t, 503, "busy", "")
+	if a.header.Get("Retry-After") == "" {
+		t.Error("no Retry-After")
 	}
 }

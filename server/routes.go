@@ -3,8 +3,11 @@
 package server
 
 import (
+	"errors"
 	"net/http"
 	"net/http/pprof"
+
+	"github.com/rawblockd/rawblockd/api"
 )
 
 // handler answers a request or returns what is wrong with it.
@@ -55,7 +58,7 @@ func (s *Server) adminRoutes() *router {
 	t.handle("/v1/info", methods{"GET": s.info})
 	t.handle("/metrics", methods{"GET": plain(s.metricsHandler())})
 	t.handle("/debug/pprof", methods{"GET": plain(http.HandlerFunc(pprof.Index))})
-	t.handle("/debug/pprof/{profile}", methods{"GET": plain(http.HandlerFunc(profile))})
+	t.handle("/debug/pprof/{profile}", methods{"GET": s.profile})
 	return t
 }
 
@@ -77,9 +80,31 @@ func (s *Server) reports(t *router) {
 	t.handle("/v1/requests", methods{"GET": admins(s.inFlight)})
 }
 
-// profile serves one profile of net/http/pprof, whose own routes sit on the
+// profile serves one profile. One over a span of time ends with the streams, for a
+// stop would wait for it; after that there is only what is so at once. Of the profiles
+// of the CPU, and of traces, there is one at a time.
+func (s *Server) profile(x *exchange, r *http.Request) error {
+	ctx, _ := s.streams.add(r.Context(), x, "", 0)
+	if ctx != nil {
+		defer s.streams.remove(x)
+	} else {
+		ctx = atOnce()
+	}
+	err := plain(http.HandlerFunc(oneProfile))(x, r.WithContext(ctx))
+	var p *api.Problem
+	if !errors.As(err, &p) || p.Status < http.StatusInternalServerError {
+		return err
+	}
+	if s.stopping.Load() {
+		_, err = s.ready()
+		return err
+	}
+	return api.StatusProblem(api.StatusBusy, p.Detail+"; try again when the other one has ended")
+}
+
+// oneProfile serves one profile of net/http/pprof, whose own routes sit on the
 // default mux that nothing here serves.
-func profile(w http.ResponseWriter, r *http.Request) {
+func oneProfile(w http.ResponseWriter, r *http.Request) {
 	switch name := r.PathValue("profile"); name {
 	case "cmdline":
 		pprof.Cmdline(w, r)
