@@ -27,7 +27,7 @@ type metrics struct {
 }
 
 func newMetrics() *metrics {
-	return &metrics{
+	m := &metrics{
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "rawblockd_request_duration_seconds", Help: "Time from a request's header to the end of its answer.",
 			Buckets: prometheus.ExponentialBuckets(50e-6, 2, 21),
@@ -53,6 +53,15 @@ func newMetrics() *metrics {
 			Help: "Clients cut off in mid-body (in) or mid-answer (out): they were slower than the pace, or stood still while others wanted what they held.",
 		}, []string{"direction", "why"}),
 	}
+	// Of a counter that is not there yet nobody can see that it grew.
+	for _, what := range []scarce{place, text, memory} {
+		m.refused.WithLabelValues(what.String())
+	}
+	for _, direction := range []string{"in", "out"} {
+		m.cut.WithLabelValues(direction, "pace")
+		m.cut.WithLabelValues(direction, "wanted")
+	}
+	return m
 }
 
 func (m *metrics) collectors() []prometheus.Collector {

@@ -34,6 +34,7 @@ func (s *Store) attach() error {
 			}
 		}
 		s.volumes = append(s.volumes, v)
+		s.metrics.begin(v.slab.Name())
 		total += uint64(v.slab.SlotCount())
 	}
 	s.bound()

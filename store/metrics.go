@@ -71,6 +71,13 @@ func (m *metrics) collectors() []prometheus.Collector {
 	}
 }
 
+// begin makes a slab's counters zero: of one that is not there yet nobody can see
+// that it grew.
+func (m *metrics) begin(slab string) {
+	m.corrupt.WithLabelValues(slab)
+	m.scrubBad.WithLabelValues(slab)
+}
+
 // countResults counts the answers of one batch, one metric call per status.
 func (m *metrics) countResults(op string, results []KeyResult) {
 	var n [len(statusWords)]int
