@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -162,7 +163,11 @@ func deadlineInWords(t *testing.T, r *rig, g *gate, dial func() net.Conn) {
 		"DELETE /v1/kv/default/k": unknown,
 	} {
 		method, path, _ := strings.Cut(request, " ")
-		a := do(t, c, method, path+"?deadline_ms=20", strings.NewReader("x"))
+		var body io.Reader
+		if method == "PUT" {
+			body = strings.NewReader("x")
+		}
+		a := do(t, c, method, path+"?deadline_ms=20", body)
 		a.want(t, 504, "deadline", "")
 		if got := a.problem().Detail; got != want {
 			t.Errorf("%s: got %q, want %q", request, got, want)

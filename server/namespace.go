@@ -95,6 +95,9 @@ const nothingChanged = "; nothing was changed"
 
 // deleteNamespace ends a namespace that holds nothing.
 func (s *Server) deleteNamespace(x *exchange, r *http.Request) error {
+	if err := x.bodyless(r); err != nil {
+		return err
+	}
 	if err := newQuery(r).end(); err != nil {
 		return err
 	}

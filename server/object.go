@@ -190,6 +190,9 @@ func (s *Server) head(x *exchange, r *http.Request) error {
 
 // remove deletes one object.
 func (s *Server) remove(x *exchange, r *http.Request) error {
+	if err := x.bodyless(r); err != nil {
+		return err
+	}
 	force := false
 	o, err := s.object(x, r, func(q *query) { force = q.boolean("force") })
 	if err != nil {

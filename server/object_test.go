@@ -121,7 +121,11 @@ func TestObjectKeysInPaths(t *testing.T) {
 		"//v1/kv/default/a+b":                         "unclean_path",
 	} {
 		for _, method := range []string{"GET", "PUT", "DELETE"} {
-			a := do(t, c, method, path, strings.NewReader("x"))
+			var body io.Reader
+			if method == "PUT" {
+				body = strings.NewReader("x")
+			}
+			a := do(t, c, method, path, body)
 			if p := a.problem(); a.code != 400 || p.Code != word {
 				t.Errorf("%s %q: got %d %s, want 400 %s", method, path, a.code, a.body, word)
 			}
