@@ -8,6 +8,11 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -98,4 +103,61 @@ func TestContractRoutes(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("routes of the contract (-) and of the server (+):\n%s", diff)
 	}
+}
+
+// What this package reads of a query, package api of a body, has a name in the
+// contract. With the scripts of internal/contract, which send every operation what is
+// another's, nothing is accepted that is not described.
+func TestContractInputs(t *testing.T) {
+	doc, err := contract.Load()
+	must(t, err)
+	params, fields := doc.Inputs()
+	for _, c := range []struct {
+		files, pattern string
+		known          []string
+		least          int
+	}{
+		{"*.go", `\bq\.(?:text|boolean|booleanOr|number|seconds|key|given)\("([^"]*)"`, params, 15},
+		{"../api/*.go", `\bcase ((?:"[a-z_]+", )*"[a-z_]+"):`, append(fields,
+			"key", "status", "bytes", "error", // of frames
+			"into", "lengths", "allow_busy", "from", "overwrite", "after", "family"), 10}, // refused with a word of their own
+	} {
+		seen := map[string]bool{}
+		for _, m := range found(t, c.files, c.pattern) {
+			for name := range strings.SplitSeq(m, ", ") {
+				seen[strings.Trim(name, `"`)] = true
+			}
+		}
+		for name := range seen {
+			if !slices.Contains(c.known, name) {
+				t.Errorf("%s reads %q, which the contract does not have", c.files, name)
+			}
+		}
+		if len(seen) < c.least {
+			t.Errorf("%s: found %d names, so the pattern is not theirs any more", c.files, len(seen))
+		}
+	}
+	// Only the reader of queries looks at one: it refuses what nobody asked for.
+	if all := found(t, "*.go", `(\.FormValue\(|\.URL\.Query\(|\.URL\.RawQuery)`); len(all) != 1 {
+		t.Errorf("queries are read in %d places, want 1", len(all))
+	}
+}
+
+// found returns the first group of every match in files that are no tests.
+func found(t *testing.T, files, pattern string) []string {
+	t.Helper()
+	names, err := filepath.Glob(files)
+	must(t, err)
+	var out []string
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(name)
+		must(t, err)
+		for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(string(text), -1) {
+			out = append(out, m[1])
+		}
+	}
+	return out
 }

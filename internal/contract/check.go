@@ -52,7 +52,7 @@ func (d *Document) checkRefusal(e Exchange, allowed []string) error {
 	if r == nil {
 		return errors.New("no operation of the document, and no refusal either")
 	}
-	err := d.checkAnswer(e, &openapi3.ResponseRef{Value: r})
+	err := d.checkAnswer(e, r)
 	if allow := e.Answer.Get("Allow"); e.Status == http.StatusMethodNotAllowed && allow != strings.Join(allowed, ", ") {
 		err = errors.Join(err, fmt.Errorf("the header Allow is %q and the document has %v", allow, allowed))
 	}

@@ -20,7 +20,7 @@ import (
 type Document struct {
 	doc *openapi3.T
 	// By status: the answers to what reaches no operation.
-	refusals map[string]*openapi3.Response
+	refusals map[string]*openapi3.ResponseRef
 }
 
 var load = sync.OnceValues(func() (*Document, error) { return Parse(api.OpenAPI()) })
@@ -37,7 +37,7 @@ func Parse(text []byte) (*Document, error) {
 	if err := doc.Validate(context.Background(), openapi3.EnableExamplesValidation(), openapi3.EnableMultiError()); err != nil {
 		return nil, fmt.Errorf("validate the document: %w", err)
 	}
-	d := &Document{doc: doc, refusals: map[string]*openapi3.Response{}}
+	d := &Document{doc: doc, refusals: map[string]*openapi3.ResponseRef{}}
 	refs, _ := doc.Extensions["x-refusals"].(map[string]any)
 	for status, ref := range refs {
 		name := strings.TrimPrefix(fmt.Sprint(ref.(map[string]any)["$ref"]), "#/components/responses/")
@@ -45,7 +45,7 @@ func Parse(text []byte) (*Document, error) {
 		if r == nil {
 			return nil, fmt.Errorf("x-refusals %s: no response %q", status, name)
 		}
-		d.refusals[status] = r.Value
+		d.refusals[status] = &openapi3.ResponseRef{Ref: name, Value: r.Value}
 	}
 	return d, nil
 }

@@ -68,6 +68,9 @@ func (d *Document) described(e Exchange, op *Operation) error {
 	if err != nil {
 		return err
 	}
+	if e.Method == http.MethodGet || e.Method == http.MethodHead {
+		e.Body = nil // which is ignored
+	}
 	h := e.Header.Clone()
 	if h == nil {
 		h = http.Header{}

@@ -16,12 +16,15 @@
 //	daemon log PATTERN                               wait until the log has it
 //	http [FLAG]... METHOD TARGET                     send a request, print its answer
 //	collect NAME | release NAME                      end a request of http -bg; let its body go on
+//	shows NAME PATTERN                               wait until its answer has it, though it goes on
 //	raw [-to LISTENER] TEXT [-end]                   send bytes, print the answer
 //	want STATUS [CODE [FIELD]]                       of the last answer
 //	json PATH VALUE | json PATH -> NAME              look into the last answer; keep a part of it
 //	header NAME -> VARIABLE                          keep a header of the last answer
 //	sweep [FLAG]... STATUS CODE [EXCEPT]...          send every request of requests whose
 //	                                                 operation has STATUS, and want it of each
+//	foreign                                          send every request with each parameter and
+//	                                                 field of the others; want it refused
 //	flip FILE TEXT                                   damage TEXT where it stands in FILE
 //	reads FILE watch | hold | deny | allow           what becomes of reads of FILE (fanotify; root)
 //	filesystem DIR SIZE                              mount a file system on DIR (root)

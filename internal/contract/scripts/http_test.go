@@ -159,6 +159,31 @@ func cmdCollect(ts *testscript.TestScript, neg bool, args []string) {
 	s.show(ts, p)
 }
 
+// cmdShows waits until the answer to a request of http -bg has something in its
+// body, though it may not be whole.
+func cmdShows(ts *testscript.TestScript, neg bool, args []string) {
+	s := of(ts)
+	if neg || len(args) != 2 || s.pending[args[0]] == nil {
+		usage(ts, "shows NAME PATTERN")
+	}
+	pattern, err := regexp.Compile(args[1])
+	ts.Check(err)
+	p, late := s.pending[args[0]], time.After(patience)
+	for {
+		text, more := p.so.next()
+		if pattern.MatchString(text) {
+			return
+		}
+		select {
+		case <-more:
+		case <-p.done:
+			s.fail(ts, "%s %s ended without %s: %.500s", p.r.method, p.r.target, pattern, p.so.String())
+		case <-late:
+			s.fail(ts, "%s %s does not show %s: %.500s", p.r.method, p.r.target, pattern, p.so.String())
+		}
+	}
+}
+
 func cmdRelease(ts *testscript.TestScript, neg bool, args []string) {
 	s := of(ts)
 	if neg || len(args) != 1 || s.pending[args[0]] == nil {
@@ -198,6 +223,7 @@ type pending struct {
 	cancel  context.CancelFunc
 	release func()
 	done    chan struct{}
+	so      logText // of the answer's body, as it comes
 
 	// Once done is closed:
 	exchange contract.Exchange
@@ -245,7 +271,7 @@ func (s *script) send(ts *testscript.TestScript, r request) *pending {
 			p.err = err
 			return
 		}
-		_, err = io.Copy(io.Discard, resp.Body)
+		_, err = io.Copy(&p.so, resp.Body)
 		p.err = err
 		_ = resp.Body.Close()
 	}()

@@ -42,7 +42,7 @@ func TestContract(t *testing.T) {
 			Dir: "testdata", Setup: shared.setup, Condition: shared.condition, RequireUniqueNames: true,
 			Cmds: map[string]func(*testscript.TestScript, bool, []string){
 				"daemon": cmdDaemon, "http": cmdHTTP, "collect": cmdCollect, "release": cmdRelease, "raw": cmdRaw,
-				"want": cmdWant, "json": cmdJSON, "header": cmdHeader, "sweep": cmdSweep, "flip": cmdFlip, "reads": cmdReads,
+				"want": cmdWant, "json": cmdJSON, "header": cmdHeader, "sweep": cmdSweep, "foreign": cmdForeign, "shows": cmdShows, "flip": cmdFlip, "reads": cmdReads,
 				"filesystem": cmdFilesystem, "freeze": cmdFreeze, "thaw": cmdThaw, "shutdown": cmdShutdown,
 			},
 		})

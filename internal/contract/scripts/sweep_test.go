@@ -3,12 +3,15 @@
 package scripts
 
 import (
+	"fmt"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/rawblockd/rawblockd/api"
 	"github.com/rawblockd/rawblockd/internal/contract"
 )
 
@@ -92,6 +95,63 @@ func cmdSweep(ts *testscript.TestScript, neg bool, args []string) {
 		if err := wanted(p.exchange, args[:2]); err != nil {
 			s.fail(ts, "%v", err)
 		}
+	}
+}
+
+// cmdForeign sends the request of every operation with each parameter of the
+// document that is another operation's, and with each field of a body that is, and
+// wants each of them refused. What the operation ignores is left out.
+func cmdForeign(ts *testscript.TestScript, neg bool, args []string) {
+	s := of(ts)
+	if neg || len(args) > 0 {
+		usage(ts, "foreign")
+	}
+	params, bodies := s.doc.Inputs()
+	for _, t := range s.templates(ts) {
+		if t.op.Ignores() {
+			continue
+		}
+		r := request{listener: t.op.Listeners[0], method: t.method, header: http.Header{}, stall: -1}
+		if t.media != "-" {
+			r.hasBody = true
+			r.header.Set("Content-Type", t.media)
+		}
+		for _, name := range append(params, "nosuch") {
+			if t.op.Takes(name, t.media) {
+				continue
+			}
+			r.target, r.body = addQuery(t.target, name+"=1"), []byte(t.body)
+			s.refusedAs(ts, r, name)
+		}
+		if t.media != api.MediaJSON {
+			continue
+		}
+		for _, name := range append(bodies, "nosuch") {
+			if t.op.HasField(name) {
+				continue
+			}
+			field := fmt.Sprintf("%q:1}", name)
+			if t.body != "{}" {
+				field = "," + field
+			}
+			r.target, r.body = t.target, []byte(strings.TrimSuffix(t.body, "}")+field)
+			s.refusedAs(ts, r, name)
+		}
+	}
+}
+
+// refusedAs sends a request and wants it refused for one parameter or field.
+func (s *script) refusedAs(ts *testscript.TestScript, r request, name string) {
+	p := s.send(ts, r)
+	s.finishOne(ts, p)
+	if p.r.method == http.MethodHead {
+		if p.exchange.Status != http.StatusBadRequest {
+			s.fail(ts, "HEAD %s: got %d, want 400", r.target, p.exchange.Status)
+		}
+		return
+	}
+	if err := wanted(p.exchange, []string{"400", api.CodeUnknownField, name}); err != nil {
+		s.fail(ts, "%s: %v", name, err)
 	}
 }
 
