@@ -109,6 +109,9 @@ func newRig(t testing.TB, change ...func(*rigOptions)) *rig {
 // end stops everything; what is left behind is a failure.
 func (r *rig) end() {
 	r.t.Helper()
+	if r.t.Failed() {
+		r.dev.ReleaseAll() // else what hangs still would keep it from the end
+	}
 	for i, h := range r.https {
 		if err := h.Shutdown(context.Background()); err != nil {
 			r.t.Error(err)

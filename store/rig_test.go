@@ -202,6 +202,11 @@ func (r *rig) restart() {
 // end checks that nothing is left behind and that the states add up.
 func (r *rig) end() {
 	r.t.Helper()
+	if r.t.Failed() {
+		for _, d := range r.devs {
+			d.ReleaseAll() // else what hangs still would keep it from the end
+		}
+	}
 	if r.s != nil {
 		r.s.work.Wait()
 		r.checkStates()

@@ -51,6 +51,8 @@ type Device struct {
 	// +checklocks:mu
 	faults faults
 	// +checklocks:mu
+	hung map[*hanging]bool // what was not released yet, also if the fault was taken back
+	// +checklocks:mu
 	inFlight int
 	// +checklocks:mu
 	maxInFlight int

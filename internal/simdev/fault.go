@@ -84,12 +84,13 @@ func (d *Device) Hang(off, length int64) (release func()) {
 	h := &hanging{span: span{off, length}, released: make(chan struct{})}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.holdLocked(h)
 	d.faults.hangs = append(d.faults.hangs, h)
 	return sync.OnceFunc(func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		d.faults.hangs = slices.DeleteFunc(d.faults.hangs, func(other *hanging) bool { return other == h })
-		close(h.released)
+		d.letLocked(h)
 	})
 }
 
@@ -98,6 +99,7 @@ func (d *Device) HangFlush() (release func()) {
 	h := &hanging{released: make(chan struct{})}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.holdLocked(h)
 	d.faults.flushHang = h
 	return sync.OnceFunc(func() {
 		d.mu.Lock()
@@ -105,8 +107,37 @@ func (d *Device) HangFlush() (release func()) {
 		if d.faults.flushHang == h {
 			d.faults.flushHang = nil
 		}
-		close(h.released)
+		d.letLocked(h)
 	})
+}
+
+// ReleaseAll releases everything that hangs. A test that failed before it came to
+// its release ends with that, and not when the whole run is killed.
+func (d *Device) ReleaseAll() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.faults.hangs, d.faults.flushHang = nil, nil
+	for h := range d.hung {
+		d.letLocked(h)
+	}
+}
+
+// holdLocked notes that h hangs.
+// +checklocks:d.mu
+func (d *Device) holdLocked(h *hanging) {
+	if d.hung == nil {
+		d.hung = map[*hanging]bool{}
+	}
+	d.hung[h] = true
+}
+
+// letLocked releases h, if it is not yet.
+// +checklocks:d.mu
+func (d *Device) letLocked(h *hanging) {
+	if d.hung[h] {
+		delete(d.hung, h)
+		close(h.released)
+	}
 }
 
 // FlipBit flips one bit of the byte at off, durably.
