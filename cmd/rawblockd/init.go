@@ -3,11 +3,10 @@
 package main
 
 import (
-	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -32,7 +31,7 @@ func (c *cli) initVerb() *cobra.Command {
 			return usagef("init %q: %w", args[0], err)
 		}
 		if o.Wipe {
-			if err := c.announceWipe(args[0], !yes); err != nil {
+			if err := c.announceWipe(cmd.Context(), args[0], !yes); err != nil {
 				return err
 			}
 		}
@@ -70,7 +69,7 @@ func checkInit(cmd *cobra.Command, o slab.InitOptions) error {
 
 // announceWipe says what will be lost and, if told to, asks; it takes nothing
 // but "yes" for a yes.
-func (c *cli) announceWipe(path string, ask bool) error {
+func (c *cli) announceWipe(ctx context.Context, path string, ask bool) error {
 	r, err := slab.Survey(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // there is nothing to lose; init says the rest
@@ -102,12 +101,7 @@ func (c *cli) announceWipe(path string, ask bool) error {
 	if !ask {
 		return nil
 	}
-	fmt.Fprint(c.stderr, "Type yes to go on: ")
-	line, _ := bufio.NewReader(c.stdin).ReadString('\n') // the end of the input is no yes
-	if strings.TrimSpace(line) != "yes" {
-		return fmt.Errorf("init %q: not confirmed, nothing was changed; answer yes, or give --yes", path)
-	}
-	return nil
+	return c.askYes(ctx, fmt.Sprintf("init %q", path))
 }
 
 // contents lists what a survey found, and what kept it from looking further.

@@ -19,7 +19,7 @@ func (c *cli) lookupVerb() *cobra.Command {
 	lease := false
 	cmd := c.clientCommand("lookup KEY... | -", "Say which keys are stored (- reads them from stdin, one a line)", cobra.MinimumNArgs(1),
 		func(ctx context.Context, cl *client.Client, t *target, args []string) error {
-			keys, err := t.keysOf(args)
+			keys, err := t.keysOf(ctx, args)
 			if err != nil {
 				return err
 			}

@@ -17,6 +17,9 @@ func (c *cli) lsVerb() *cobra.Command {
 	long, limit := false, 0
 	cmd := c.clientCommand("ls", "List the keys of a namespace in slot order", cobra.NoArgs,
 		func(ctx context.Context, cl *client.Client, t *target, _ []string) error {
+			if limit < 0 {
+				return usagef("ls: --limit %d: want 0, for all, or more", limit)
+			}
 			n := 0
 			for e, err := range cl.All(ctx) {
 				if err != nil {

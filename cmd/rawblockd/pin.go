@@ -17,7 +17,7 @@ func (c *cli) pinVerb() *cobra.Command {
 	var l client.Lease
 	cmd := c.clientCommand("pin KEY... | -", "Take a lease on keys (- reads them from stdin, one a line)", cobra.MinimumNArgs(1),
 		func(ctx context.Context, cl *client.Client, t *target, args []string) error {
-			keys, err := t.keysOf(args)
+			keys, err := t.keysOf(ctx, args)
 			if err != nil {
 				return err
 			}

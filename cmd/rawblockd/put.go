@@ -23,7 +23,7 @@ func (c *cli) putVerb() *cobra.Command {
 			if len(args) == 2 {
 				src = args[1]
 			}
-			f, n, err := c.source(src)
+			f, n, err := c.source(ctx, src)
 			if err != nil {
 				return fmt.Errorf("put %q: %w", args[0], err)
 			}
@@ -61,9 +61,9 @@ func (c *cli) putVerb() *cobra.Command {
 }
 
 // source opens a file, or spools stdin: a PUT declares its length first.
-func (c *cli) source(path string) (*os.File, int64, error) {
+func (c *cli) source(ctx context.Context, path string) (*os.File, int64, error) {
 	if path == "-" {
-		return c.spool()
+		return c.spool(ctx)
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -86,7 +86,7 @@ func sourceName(path string) string {
 	return path
 }
 
-func (c *cli) spool() (*os.File, int64, error) {
+func (c *cli) spool(ctx context.Context) (*os.File, int64, error) {
 	f, err := os.CreateTemp("", "rawblockd-put-*")
 	if err != nil {
 		return nil, 0, fmt.Errorf("spool stdin in %s: %w; $TMPDIR names another place", os.TempDir(), bare(err))
@@ -94,7 +94,7 @@ func (c *cli) spool() (*os.File, int64, error) {
 	err = os.Remove(f.Name()) // the descriptor is enough
 	var n int64
 	if err == nil {
-		n, err = io.Copy(f, c.stdin)
+		n, err = io.Copy(f, c.input(ctx))
 	}
 	if err == nil {
 		_, err = f.Seek(0, io.SeekStart)

@@ -103,6 +103,7 @@ func TestVerbsOfGroups(t *testing.T) {
 		{[]string{"namespace", "show", ""}, "the name is empty"},
 		{[]string{"leases", "renew", "id", "--ttl", "0"}, `"--ttl" flag: want more than 0`},
 		{[]string{"touch", "k", "--ttl", "0"}, `"--ttl" flag: want more than 0`},
+		{[]string{"ls", "--limit", "-3"}, "ls: --limit -3: want 0, for all, or more"},
 		{[]string{"events", "--since", "5"}, "events: --since and --instance belong together"},
 		{[]string{"events", "--instance", "i"}, "events: --since and --instance belong together"},
 		{[]string{"events", "--only", "stored,gone"}, `events: --only "gone": want one or more of snapshot, stored`},

@@ -21,7 +21,7 @@ func (c *cli) rmVerb() *cobra.Command {
 	force := false
 	cmd := c.clientCommand("rm KEY... | -", "Remove keys (- reads them from stdin, one a line)", cobra.MinimumNArgs(1),
 		func(ctx context.Context, cl *client.Client, t *target, args []string) error {
-			keys, err := t.keysOf(args)
+			keys, err := t.keysOf(ctx, args)
 			if err != nil {
 				return err
 			}

@@ -121,12 +121,12 @@ func explain(err error) error {
 
 // keysOf returns the keys of a batch verb: the arguments, or with "-" alone one
 // a line from stdin.
-func (t *target) keysOf(args []string) ([]string, error) {
+func (t *target) keysOf(ctx context.Context, args []string) ([]string, error) {
 	if len(args) != 1 || args[0] != "-" {
 		return args, nil
 	}
 	var keys []string
-	in := bufio.NewScanner(t.cli.stdin)
+	in := bufio.NewScanner(t.cli.input(ctx))
 	for in.Scan() {
 		if k := strings.TrimSuffix(in.Text(), "\r"); k != "" {
 			keys = append(keys, k)

@@ -18,7 +18,7 @@ func (c *cli) touchVerb() *cobra.Command {
 	var ttl time.Duration
 	cmd := c.clientCommand("touch KEY... | -", "Begin the time to live of keys anew (- reads them from stdin, one a line)", cobra.MinimumNArgs(1),
 		func(ctx context.Context, cl *client.Client, t *target, args []string) error {
-			keys, err := t.keysOf(args)
+			keys, err := t.keysOf(ctx, args)
 			if err != nil {
 				return err
 			}

@@ -17,7 +17,7 @@ func (c *cli) unpinVerb() *cobra.Command {
 			var keys []string // nil: all of the lease
 			if len(args) > 1 {
 				var err error
-				if keys, err = t.keysOf(args[1:]); err != nil {
+				if keys, err = t.keysOf(ctx, args[1:]); err != nil {
 					return err
 				}
 				if keys == nil {
