@@ -7,34 +7,57 @@ import (
 	"slices"
 )
 
-// chunk is how many slots, deletes or departures are dealt with in one holding of
-// a lock, where there may be as many as there are slots.
+// chunk is how many slots, deletes or departures are dealt with at a time, where
+// there may be as many as there are slots.
 const chunk = 16384
 
-// fewInChunk is up to how many departures of a chunk are copied, 48 KiB of them.
-const fewInChunk = 1024
+// hold is up to how many entries leave the index in one holding of the pin lock, where
+// nobody asked for them as one batch; 4*hold is up to how many slots, or pins, of them,
+// but for one entry, or lease, of more. An entry takes a microsecond and more where
+// nothing of it is in the caches, so this is about one millisecond
+// (BenchmarkHoldOfClear).
+const hold = 1024
 
-// room is what a walk through a chunk of ids fills under the pin lock, and what
-// must therefore be made before. Mostly little of it is used: then it serves again.
+// fewInHold is up to how many departures of a holding are copied, 3 KiB of them.
+const fewInHold = 64
+
+// room is what a walk through ids fills in one holding of the pin lock, and what must
+// therefore be made before. Mostly little of it is used: then it serves again.
 type room struct {
 	left    []departure
 	deletes []id
 	slots   slotLists
+	seen    int // departures when full was asked last
 }
 
-// roomFor returns room for the entries whose heads lie in [from, to).
-func (s *Store) roomFor(from, to int) *room {
+// makeRoom returns room for what leaves in one holding, of entries whose heads lie in
+// [from, to).
+func (s *Store) makeRoom(from, to int) *room {
 	r, ok := s.rooms.Get().(*room)
 	if !ok {
 		r = &room{slots: make(slotLists, len(s.volumes))}
 	}
-	r.left, r.deletes = slices.Grow(r.left, to-from), slices.Grow(r.deletes, to-from)
+	n := min(hold, to-from)
+	r.left, r.deletes = slices.Grow(r.left, n), slices.Grow(r.deletes, n)
 	for i, v := range s.volumes {
 		if from < int(v.end()) && int(v.base) < to {
-			r.slots[i] = slices.Grow(r.slots[i], to-from)
+			r.slots[i] = slices.Grow(r.slots[i], 4*n)
 		}
 	}
 	return r
+}
+
+// full tells whether what g has is enough for one holding. It is asked for each slot.
+func (r *room) full(g *group) bool {
+	if len(g.deletes) == r.seen {
+		return false
+	}
+	r.seen = len(g.deletes)
+	slots := 0
+	for _, l := range r.slots {
+		slots += len(l)
+	}
+	return r.seen >= hold || slots >= 4*hold
 }
 
 // begin gives g the room.
@@ -43,18 +66,19 @@ func (r *room) begin(g *group) { g.left, g.deletes = r.left, r.deletes }
 // keep leaves g with what is its own: few departures are copied, many take their
 // room along. It is called under the pin lock, before g is queued.
 func (r *room) keep(g *group) {
-	if len(g.left) > fewInChunk {
+	if len(g.left) > fewInHold {
 		r.left, r.deletes = nil, nil
 		return
 	}
 	g.left, g.deletes = slices.Clone(g.left), slices.Clone(g.deletes)
 }
 
-// giveBack keeps the room for the next chunk.
+// giveBack keeps the room for the next holding.
 func (s *Store) giveBack(r *room) {
 	for i := range r.slots {
 		r.slots[i] = r.slots[i][:0]
 	}
+	r.seen = 0
 	s.rooms.Put(r)
 }
 
@@ -63,8 +87,12 @@ func (s *Store) giveBack(r *room) {
 // wait for all of that.
 type pace struct{ last, before uint64 }
 
-// sent notes the position of one more chunk.
-func (p *pace) sent(pos uint64) { p.before, p.last = p.last, pos }
+// sent notes the position of one more chunk; 0: there was nothing to send of it.
+func (p *pace) sent(pos uint64) {
+	if pos > 0 {
+		p.before, p.last = p.last, pos
+	}
+}
 
 // wait returns when the next chunk may go, or as committer.wait does.
 func (p *pace) wait(ctx context.Context, c *committer) error { return c.wait(ctx, p.before) }

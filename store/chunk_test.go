@@ -5,6 +5,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -90,6 +91,81 @@ func TestWalksStandBack(t *testing.T) {
 	}
 }
 
+// In one holding of the pin lock a walk takes out so many entries, or entries with so
+// many slots, and no more.
+func TestHoldsAreBounded(t *testing.T) {
+	for slots, most := range map[int]int{1: 1024, 8: 512} {
+		for _, what := range []string{"clear", "expiry"} {
+			r := newRig(t, func(o *rigOptions) { o.slotSize, o.slots = 4096, 20_000 })
+			for i := range 5 {
+				for _, x := range r.store(4096*slots, StoreOptions{TTL: time.Hour}, names(500*i + 500)[500*i:]...) {
+					if x.Status != OK {
+						t.Fatal(x)
+					}
+				}
+			}
+			r.s.events.turn <- struct{}{} // the committer gets nowhere, with this in its hands
+			r.s.commits.enqueue(group{})
+			for len(r.queued()) > 0 {
+				time.Sleep(time.Millisecond)
+			}
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				if what == "clear" {
+					r.clear(ns)
+					return
+				}
+				r.clock.Add(int64(2 * time.Hour))
+				r.s.sweepAll()
+			}()
+			groups, all := r.queued(), 0
+			for began := time.Now(); all < 2500 && time.Since(began) < time.Minute; time.Sleep(time.Millisecond) {
+				groups, all = r.queued(), 0
+				for i := range groups {
+					all += len(groups[i].deletes)
+				}
+			}
+			for i := range groups {
+				if n := len(groups[i].deletes); n > most || n < most && i < (2500-1)/most {
+					t.Errorf("%s of entries of %d slots: %d in holding %d", what, slots, n, i)
+				}
+			}
+			<-r.s.events.turn
+			<-done
+		}
+	}
+}
+
+// queued returns what waits for the committer.
+func (r *rig) queued() []group {
+	r.s.commits.mu.Lock()
+	defer r.s.commits.mu.Unlock()
+	return slices.Clone(r.s.commits.queue)
+}
+
+// Leases that end together let others in on the way.
+func TestLeasesEndInSeveralHolds(t *testing.T) {
+	r := newRig(t, func(o *rigOptions) { o.slotSize, o.slots, o.maxPinned = 4096, 2000, 1 })
+	keys := names(1500)
+	for i := range 3 {
+		r.mustStore(10, keys[500*i:500*i+500]...)
+	}
+	for range 6 {
+		r.pin(keys...)
+	}
+	n := 1
+	for r.s.sweepSomeLeases(r.s.o.Now().Add(time.Minute)) {
+		n++
+	}
+	if n != 2 {
+		t.Errorf("the lock was taken %d times for 6 leases of 1500 pins, want 2", n)
+	}
+	if st := r.s.Status(); st.Leases != 0 || st.Pins != 0 {
+		t.Errorf("afterwards: %+v", st)
+	}
+}
+
 // Leases end in time, and the daemon stops, also while a sweep waits for the disk.
 func TestLeasesEndWhileASweepWaits(t *testing.T) {
 	inBubble(t, func(*rigOptions) {}, func(t *testing.T, r *rig) {
@@ -169,11 +245,11 @@ func TestPortions(t *testing.T) {
 	}
 }
 
-// Few departures leave the room of a chunk to the next one; many take it along.
+// Few departures leave the room of a holding to the next one; many take it along.
 func TestRoomServesAgain(t *testing.T) {
 	r := newRig(t)
-	for _, n := range []int{1, fewInChunk, fewInChunk + 1} {
-		room := r.s.roomFor(0, chunk)
+	for _, n := range []int{1, fewInHold, fewInHold + 1} {
+		room := r.s.makeRoom(0, chunk)
 		var g group
 		room.begin(&g)
 		for i := range n {
@@ -181,7 +257,7 @@ func TestRoomServesAgain(t *testing.T) {
 		}
 		room.keep(&g)
 		shared := room.left != nil && &room.left[:1][0] == &g.left[0]
-		if few := n <= fewInChunk; few != (room.left != nil) || few != (cap(g.left) < 2*fewInChunk) || shared || len(g.left) != n || len(g.deletes) != n {
+		if few := n <= fewInHold; few != (room.left != nil) || few != (cap(g.left) < 2*fewInHold) || shared || len(g.left) != n || len(g.deletes) != n {
 			t.Errorf("%d departures: room for %d in the group, for %d left; shared: %v", n, cap(g.left), cap(room.left), shared)
 		}
 	}

@@ -28,7 +28,7 @@ type clearing struct {
 
 // Clear removes the entries of a namespace but for those that leases pin. It
 // covers what was published before it began and nothing that is published after,
-// and lets others in between chunks of slots. What the namespace has on slabs that
+// and lets others in all the time. What the namespace has on slabs that
 // are not configured goes too, and is not counted. It is durable when it returns. If
 // ctx ends first the result says what was removed until then, and some of it may
 // not be durable: clear again.
@@ -109,10 +109,27 @@ func (s *Store) spareLocked(sp *space, gen uint64) {
 	}
 }
 
-// clearChunk removes what c covers among the ids of one chunk. The namespace's
-// number may be another's once it is deleted, so that is looked at every time.
+// clearChunk removes what c covers among the ids of one chunk, and lets others in on
+// the way.
 func (s *Store) clearChunk(c *clearing, from, to int, r *ClearResult, p *pace) error {
-	room := s.roomFor(from, to)
+	var last uint64
+	for from < to {
+		next, pos, err := s.clearSome(c, from, to, r)
+		if err != nil {
+			return err
+		}
+		from, last = next, max(last, pos)
+	}
+	p.sent(last)
+	return nil
+}
+
+// clearSome removes what c covers among the ids from one on, as many as one holding
+// of the pin lock may, and returns where to go on and the position of what it queued; 0:
+// nothing. The namespace's number may be another's once it is deleted, so that is
+// looked at every time.
+func (s *Store) clearSome(c *clearing, from, to int, r *ClearResult) (next int, pos uint64, err error) {
+	room := s.makeRoom(from, to)
 	defer s.giveBack(room)
 	now := s.nowMS()
 	g := group{at: now, sync: true}
@@ -120,10 +137,10 @@ func (s *Store) clearChunk(c *clearing, from, to int, r *ClearResult, p *pace) e
 	h := s.lock(lockClear)
 	defer s.unlock(h)
 	if err := c.space.hereLocked(); err != nil {
-		return err
+		return from, 0, err
 	}
-	for i := from; i < to; i++ {
-		e := id(i)
+	for next = from; next < to && !room.full(&g); next++ {
+		e := id(next)
 		if s.x.life[e] != live || s.x.ns[e] != c.space.num || s.x.gen[e] >= c.before {
 			continue
 		}
@@ -143,7 +160,7 @@ func (s *Store) clearChunk(c *clearing, from, to int, r *ClearResult, p *pace) e
 	if len(g.deletes) > 0 {
 		s.move(room.slots, slab.Used, slab.Deleting)
 		room.keep(&g)
-		p.sent(s.commits.enqueue(g))
+		pos = s.commits.enqueue(g)
 	}
-	return nil
+	return next, pos, nil
 }

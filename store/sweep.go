@@ -96,39 +96,68 @@ func (s *Store) mayGoOn(p *pace) bool {
 	}
 }
 
+// sweepLeases ends the leases whose time is over, and lets others in on the way.
 func (s *Store) sweepLeases() {
 	now := s.o.Now()
-	h := s.lock(lockSweep)
-	defer s.unlock(h)
-	for len(s.leases.due) > 0 && !s.leases.due[0].expires.After(now) {
-		_, stale := s.endLeaseLocked(s.leases.due[0])
-		s.metrics.leasesExpired.Inc()
-		s.metrics.stalePins.Add(float64(stale))
+	for s.sweepSomeLeases(now) {
 	}
 }
 
-// sweepEntries removes expired entries among the ids of one chunk; false if
-// there are none left anywhere.
+// sweepSomeLeases ends as many as one holding of the pin lock may; false if there are
+// no more.
+func (s *Store) sweepSomeLeases(now time.Time) bool {
+	h := s.lock(lockSweep)
+	defer s.unlock(h)
+	for pins := 0; len(s.leases.due) > 0 && !s.leases.due[0].expires.After(now); {
+		if pins >= 4*hold {
+			return true
+		}
+		released, stale := s.endLeaseLocked(s.leases.due[0])
+		pins += released + stale
+		s.metrics.leasesExpired.Inc()
+		s.metrics.stalePins.Add(float64(stale))
+	}
+	return false
+}
+
+// sweepEntries removes expired entries among the ids of one chunk, and lets others in
+// on the way; false if there are none left anywhere.
 func (s *Store) sweepEntries(from, to int, nowMS int64, p *pace) bool {
-	room := s.roomFor(from, to)
+	var last uint64
+	for from < to {
+		next, pos, any := s.sweepSome(from, to, nowMS)
+		if !any {
+			return false
+		}
+		from, last = next, max(last, pos)
+	}
+	p.sent(last)
+	return true
+}
+
+// sweepSome removes expired entries among the ids from one on, as many as one holding
+// of the pin lock may, and returns where to go on and the position of what it queued; 0:
+// nothing. Any is false if no entry at all expires.
+func (s *Store) sweepSome(from, to int, nowMS int64) (next int, pos uint64, any bool) {
+	room := s.makeRoom(from, to)
 	defer s.giveBack(room)
 	g := group{at: nowMS, sync: true}
 	room.begin(&g)
 	h := s.lock(lockSweep)
 	defer s.unlock(h)
 	if s.x.ttls == 0 {
-		return false
+		return to, 0, false
 	}
-	for i := from; i < to; i++ {
-		if s.x.life[i] == live && s.x.dead(id(i), nowMS) {
-			s.dropLocked(&g, room.slots, id(i), "", ReasonExpired)
+	for next = from; next < to && !room.full(&g); next++ {
+		if s.x.life[next] == live && s.x.dead(id(next), nowMS) {
+			s.dropLocked(&g, room.slots, id(next), "", ReasonExpired)
 		}
 	}
 	if n := len(g.deletes); n > 0 {
 		s.move(room.slots, slab.Used, slab.Deleting)
 		room.keep(&g)
-		p.sent(s.commits.enqueue(g))
+		pos = s.commits.enqueue(g)
 		s.metrics.expirations.Add(float64(n))
 	}
-	return true
+	return next, pos, true
 }
