@@ -249,3 +249,16 @@ func TestIncarnationString(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
+
+// Where the file system knows how many files it can make, so do we; where it has no
+// such number, as procfs, nothing is said, and certainly not that there are none left.
+func TestFreeFiles(t *testing.T) {
+	if n, ok := (&DB{path: t.TempDir()}).FreeFiles(); ok && n == 0 {
+		t.Error("none left where a directory was just made")
+	}
+	for _, path := range []string{"/proc", filepath.Join(t.TempDir(), "nowhere")} {
+		if n, ok := (&DB{path: path}).FreeFiles(); ok {
+			t.Errorf("%s: %d", path, n)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -298,4 +299,27 @@ func TestClearDeadline(t *testing.T) {
 			t.Errorf("got %+v", got)
 		}
 	}, gated)
+}
+
+// A clear that does not get its turn is written down too: somebody wanted it.
+func TestAuditOfAClearWithoutATurn(t *testing.T) {
+	g, log := &gate{}, &auditLog{}
+	gated := func(o *rigOptions) { o.metaFS = errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(g.pass)) }
+	paced(t, time.Minute, func(r *rig, dial func() net.Conn) {
+		c := dialing(t, dial)
+		mustStore(t, c, 100, "a", "b")
+		open := g.close()
+		defer open()
+		first := make(chan answer, 1)
+		go func() { first <- post(t, c, "/v1/kv/default/clear", `{"confirm":"default"}`, nil) }()
+		synctest.Wait()
+		post(t, c, "/v1/kv/default/clear", `{"confirm":"default","deadline_ms":2000}`, nil).want(t, 504, "deadline", "")
+		if got := log.String(); strings.Count(got, "msg=audit") != 1 || !strings.Contains(got, `what=clear`) || !strings.Contains(got, `namespace=default removed=0 pinned=0 err="no turn came in time`) {
+			t.Errorf("logged %s", got)
+		}
+		open()
+		if got := decode[api.ClearResponse](t, <-first); got.Removed != 2 {
+			t.Errorf("the first one: %+v", got)
+		}
+	}, gated, log.take)
 }

@@ -248,3 +248,42 @@ func (l *logLines) want(t *testing.T, parts ...string) {
 		}
 	}
 }
+
+// A request that is refused has a moment for what is left of its body, however soon
+// its deadline is, or if that is what it was refused for: its client is to hear the
+// answer, and keeps its connection.
+func TestRefusedNearItsDeadline(t *testing.T) {
+	for name, c := range map[string]struct {
+		key   string
+		fill  bool // all memory is others'
+		sends string
+		code  int
+		word  string
+	}{
+		"before it": {"there", false, "", 409, "exists"},
+		"at it":     {"new", true, "1", 504, "deadline"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			paced(t, time.Hour, func(r *rig, dial func() net.Conn) {
+				mustStore(t, dialing(t, dial), 10, "there")
+				if c.fill {
+					held(t, r, 0, time.Minute)
+				}
+				conn := newRaw(t, dial())
+				defer conn.conn.Close()
+				began := time.Now()
+				conn.write("PUT /v1/kv/default/" + c.key + "?deadline_ms=100 HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n" + c.sends)
+				time.Sleep(900 * time.Millisecond)
+				conn.write(strings.Repeat("x", 10-len(c.sends)))
+				a := conn.answer()
+				a.want(t, c.code, c.word, "")
+				if took := time.Since(began); a.closes || took != 900*time.Millisecond {
+					t.Errorf("answered after %v, closed: %v", took, a.closes)
+				}
+				conn.write("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+				conn.answer().ok(t)
+				time.Sleep(time.Minute) // the memory is back
+			})
+		})
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -173,5 +174,76 @@ func TestClearStops(t *testing.T) {
 	}
 	if got := r.clear(ns); got.Removed != 1 {
 		t.Errorf("the next one: %+v", got)
+	}
+}
+
+// The line of a clear is drawn at one moment: what is published while it waits for the
+// generation that tells what came later is later, though it had begun before.
+func TestPublishedWhileTheLineIsDrawn(t *testing.T) {
+	stuck := newStuckSync()
+	r := newRig(t, func(o *rigOptions) { o.fs = stuck.wrap(vfs.NewMem()) })
+	defer stuck.free()
+	r.mustStore(1000, "before")
+	early, err := r.s.BeginStore(context.Background(), ns, StoreOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	early.Add(r.item("early", payload("early", 1, 1000)))
+	stuck.on.Store(true)
+	var drawn sync.WaitGroup
+	drawn.Go(func() { // until there are none left without a sync, which hangs
+		for stuck.on.Load() {
+			if _, err := r.db.NextGenerations(1); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	<-stuck.entered
+	type outcome struct {
+		c   *clearing
+		err error
+	}
+	began := make(chan outcome, 1)
+	go func() {
+		c, err := r.s.beginClear(r.s.named(ns))
+		began <- outcome{c, err}
+	}()
+	r.until("a clear begins", func() bool {
+		r.s.mu.Lock()
+		defer r.s.mu.Unlock()
+		return r.s.clearing != nil
+	})
+	stored := make(chan []StoreResult, 1)
+	go func() {
+		res, err := early.Commit()
+		if err != nil {
+			t.Error(err)
+		}
+		stored <- res
+	}()
+	r.until("it is published", func() bool { return r.lookup("early")[0] == OK })
+	if len(began) > 0 {
+		t.Fatal("the line was drawn without a generation")
+	}
+	stuck.free()
+	drawn.Wait()
+	c := <-began
+	if c.err != nil {
+		t.Fatal(c.err)
+	}
+	if got := <-stored; got[0].Status != OK {
+		t.Errorf("stored: %+v", got)
+	}
+	var got ClearResult
+	if err := r.s.clearChunk(c.c, 0, len(r.s.x.gen), &got, &pace{}); err != nil {
+		t.Error(err)
+	}
+	r.s.endClear()
+	if got != (ClearResult{Removed: 1}) {
+		t.Errorf("got %+v, want what was there before alone", got)
+	}
+	if got := r.load(1, "before", "early"); !cmp.Equal(got, []Status{Missing, OK}) {
+		t.Errorf("got %v", got)
 	}
 }

@@ -31,9 +31,18 @@ func TestHungSlab(t *testing.T) {
 		if st := r.slabStatus("s0"); st.Health != HealthOffline || !strings.Contains(st.Reason, "15s") {
 			t.Errorf("status: %+v", st)
 		}
+		// Hits when the batch began, and misses in the end.
+		lost := float64(len(r.on(0, keys...)))
+		if got := r.missed(ReasonUnavailable); got != lost || lost == 0 {
+			t.Errorf("%v misses counted as unavailable, want %v", got, lost)
+		}
 		began = time.Now()
 		if got := r.load(1, keys...); !cmp.Equal(got, r.want(keys, 0, Unavailable, OK)) {
 			t.Errorf("loads while it hangs: %v", got)
+		}
+		r.lookup(keys...)
+		if got := r.missed(ReasonUnavailable); got != 3*lost {
+			t.Errorf("%v misses counted as unavailable after another load and a lookup, want %v", got, 3*lost)
 		}
 		fresh := names(40)[20:]
 		r.mustStoreTogether(1000, fresh...)

@@ -272,3 +272,58 @@ func TestDrain(t *testing.T) {
 		}
 	}
 }
+
+// Of slabs of different sizes, else equal, the one with the larger part of its slots
+// free takes a payload, though the other has more of them.
+func TestFreeShareNotNumber(t *testing.T) {
+	r := newRig(t, func(o *rigOptions) { o.slabs = 2 })
+	at := func(v int, free, total int64) *planned {
+		return &planned{vol: v, v: r.s.volumes[v], depth: 1, free: free, total: total}
+	}
+	small, large := at(0, 60, 100), at(1, 500, 1000)
+	if !small.before(large, 1000) || large.before(small, 1000) {
+		t.Error("500 of 1000 free slots go before 60 of 100")
+	}
+	if small, large := at(0, 50, 100), at(1, 500, 1000); small.before(large, 1000) || large.before(small, 1000) {
+		t.Error("of equals one goes before the other")
+	}
+}
+
+// What the slab that was planned for a payload has no room for any more goes to the
+// next best; when none has any, the answer says which was asked last.
+func TestNextBestTakesIt(t *testing.T) {
+	r := newRig(t, func(o *rigOptions) { o.slabs = 2 })
+	taken := map[int][]uint32{}
+	take := func(v int) { // others, between the plan and the reservation
+		slots, ok := r.slabs[v].Reserve(int(r.slabs[v].Counts().Free))
+		if !ok {
+			t.Fatalf("slab %d: %+v", v, r.slabs[v].Counts())
+		}
+		taken[v] = append(taken[v], slots...)
+	}
+	defer func() {
+		for v, slots := range taken {
+			r.slabs[v].Move(slots, slab.Reserved, slab.Free)
+		}
+	}()
+	p := r.s.newPlan(r.s.named(ns))
+	one, two := &storeItem{StoreItem: StoreItem{Len: 1000}}, &storeItem{StoreItem: StoreItem{Len: 1000}}
+	for _, it := range []*storeItem{one, two} {
+		if !p.choose(it) {
+			t.Fatal("no slab takes it")
+		}
+		p.keep(it)
+	}
+	first := one.vol
+	take(first)
+	p.reserve(one)
+	if one.settle || one.vol != 1-first || len(one.slots) != 1 || one.ids[0] < r.s.volumes[1-first].base || one.ids[0] >= r.s.volumes[1-first].end() {
+		t.Errorf("planned for %d, which is full: %+v", first, one)
+	}
+	taken[1-first] = one.slots
+	take(1 - first)
+	p.reserve(two)
+	if two.status != NoSpace || two.ids != nil || two.err == nil {
+		t.Errorf("both are full: %+v", two)
+	}
+}

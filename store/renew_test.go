@@ -184,3 +184,31 @@ func TestLeasesOfAClientThatIsGone(t *testing.T) {
 		}
 	})
 }
+
+// A lease lasts as long as was asked for, the default if nothing was, and never longer
+// than the longest time, whichever way it was taken.
+func TestLeaseTimes(t *testing.T) {
+	r := newRig(t)
+	r.mustStore(1000, "a")
+	for asked, want := range map[time.Duration]time.Duration{
+		0: 30 * time.Second, -time.Second: 30 * time.Second, time.Millisecond: time.Millisecond, 10 * time.Minute: 10 * time.Minute,
+		10*time.Minute + 1: 10 * time.Minute, 1000 * time.Hour: 10 * time.Minute,
+	} {
+		pinned, err := r.s.Pin(context.Background(), ns, []string{"a"}, LeaseRequest{TTL: asked})
+		if err != nil {
+			t.Fatal(err)
+		}
+		found, err := r.s.Lookup(context.Background(), ns, []string{"a"}, LookupOptions{Lease: &LeaseRequest{TTL: asked}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for how, l := range map[string]*Lease{"pin": pinned.Lease, "lookup": found.Lease} {
+			if l.TTL != want || !l.ExpiresAt.Equal(r.now().Add(want)) {
+				t.Errorf("%s for %v: %v, until %v; want %v from %v", how, asked, l.TTL, l.ExpiresAt, want, r.now())
+			}
+			if _, _, err := r.s.Release(l.ID); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
