@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +12,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -70,11 +72,10 @@ func bindUnix(l config.Listen) (_ net.Listener, err error) {
 	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	ul, err := net.ListenUnix("unix", &net.UnixAddr{Name: tmp, Net: "unix"})
+	ul, err := bindClosed(tmp)
 	if err != nil {
 		return nil, err
 	}
-	ul.SetUnlinkOnClose(false)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, ul.Close(), os.Remove(tmp))
@@ -94,6 +95,24 @@ func bindUnix(l config.Listen) (_ net.Listener, err error) {
 		return nil, err
 	}
 	return &unixListener{ul, l.Unix, st.Ino}, nil
+}
+
+// bindClosed listens on a socket that nobody else may open yet, whatever the umask
+// is: who came in between would be served later, when the mode keeps him out. Linux
+// gives the file the mode that the socket has when it is bound.
+func bindClosed(path string) (*net.UnixListener, error) {
+	lc := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
+		var failed error
+		err := raw.Control(func(fd uintptr) { failed = unix.Fchmod(int(fd), 0o600) })
+		return errors.Join(err, failed)
+	}}
+	l, err := lc.Listen(context.Background(), "unix", path) // which waits for nothing
+	if err != nil {
+		return nil, err
+	}
+	ul := l.(*net.UnixListener)
+	ul.SetUnlinkOnClose(false)
+	return ul, nil
 }
 
 func setOwner(path, group string) error {

@@ -112,3 +112,19 @@ func TestClosedSocketLeavesOthersAlone(t *testing.T) {
 		t.Errorf("the other's file is gone: %v", err)
 	}
 }
+
+// A socket is closed to others from the first moment on, whatever the umask is: who
+// connects before its mode is set would be served all the same.
+func TestSocketIsBoundClosed(t *testing.T) {
+	defer unix.Umask(unix.Umask(0))
+	path := filepath.Join(shortDir(t), "s")
+	l, err := bindClosed(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	fi, err := os.Lstat(path)
+	if err != nil || fi.Mode().Perm() != 0o600 {
+		t.Errorf("got mode %v, %v, want 0600", fi.Mode(), err)
+	}
+}
