@@ -198,3 +198,17 @@ func TestLoadNamesTheFile(t *testing.T) {
 		t.Errorf("good file: %v", err)
 	}
 }
+
+// An empty list in the environment wins over the file's like any other, written either
+// way.
+func TestEmptyListOfTheEnvironment(t *testing.T) {
+	const file = short + "listen: {lease: {addr: '127.0.0.1:9300', namespaces: [default], allow_cidrs: [10.0.0.0/8]}}\n"
+	if c := mustLoad(t, file); len(c.Listen.Lease.AllowCIDRs) != 1 {
+		t.Fatalf("got %+v", c.Listen.Lease)
+	}
+	for _, empty := range []string{"", "[]", " # none"} {
+		if c := mustLoad(t, file, "RAWBLOCKD_LISTEN_LEASE_ALLOW_CIDRS="+empty); len(c.Listen.Lease.AllowCIDRs) != 0 {
+			t.Errorf("%q: got %v", empty, c.Listen.Lease.AllowCIDRs)
+		}
+	}
+}

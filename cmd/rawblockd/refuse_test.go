@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rawblockd/rawblockd/config"
 	"github.com/rawblockd/rawblockd/internal/testdev"
@@ -21,7 +23,9 @@ import (
 // line.
 func refused(t *testing.T, code int, path string, want ...string) {
 	t.Helper()
-	r := command(t, "serve", "--config", path)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // one that is not refused serves on
+	defer cancel()
+	r := commandWith(ctx, "", "serve", "--config", path)
 	var last string
 	for line := range strings.Lines(r.errors) {
 		if strings.HasPrefix(line, "rawblockd: ") {

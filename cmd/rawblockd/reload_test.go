@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -153,11 +154,15 @@ func TestReload(t *testing.T) {
 	t.Run("a namespace", func(t *testing.T) {
 		failed(t, "unknown namespace", "get", "k", "-n", "more", "--addr", socket)
 		n := config.DefaultNamespace()
-		n.Name, n.Slabs, n.Quota = "more", []string{"dev"}, 2*config.MiB
+		n.Name, n.Slabs, n.Quota, n.TTL = "more", []string{"dev"}, 2*config.MiB, 90*time.Minute
 		c.Namespaces = append(c.Namespaces, n)
 		write(t, c)
 		if got := s.hup(readAnew); !strings.Contains(got, "changed=[namespaces]") {
 			t.Errorf("log: %s", got)
+		}
+		set, err := connect(t, socket).In("more").Settings(t.Context())
+		if err != nil || !slices.Equal(set.Slabs, []string{"dev"}) || set.Quota != int64(n.Quota) || set.TTLMS != n.TTL.Milliseconds() || !set.FromConfig {
+			t.Errorf("got %+v, %v, want what the file says", set, err)
 		}
 		if r := commandWith(t.Context(), "x", "put", "k", "-n", "more", "--addr", socket); r.code != exitOK {
 			t.Errorf("put: %+v", r)
