@@ -11,7 +11,8 @@ import (
 // DecodeKeyList reads a list of at most maxKeys keys, one a line. Lines end with
 // LF, which the last one may lack. Every line is a key and keeps its place: an
 // empty one is no valid key, and a CR is part of its key, which makes that
-// invalid. A key that is not Unicode becomes "", which is no key.
+// invalid. A key that is not Unicode becomes "", which is no key. The keys are parts of
+// body, which nobody changes any more.
 func DecodeKeyList(body []byte, maxKeys int) (Keys, error) {
 	n := bytes.Count(body, []byte{'\n'})
 	if len(body) > 0 && body[len(body)-1] != '\n' {
@@ -21,7 +22,7 @@ func DecodeKeyList(body []byte, maxKeys int) (Keys, error) {
 		return nil, TooManyKeys(maxKeys)
 	}
 	keys := make(Keys, 0, n)
-	for text := string(body); text != ""; { // one copy, which the keys share
+	for text := over(body).s; text != ""; {
 		key, rest, _ := strings.Cut(text, "\n")
 		if !utf8.ValidString(key) {
 			key = ""

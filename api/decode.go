@@ -13,7 +13,7 @@ const MaxMillis = 365 * 24 * 60 * 60 * 1000
 // DecodeLookup reads the body of a lookup of at most maxKeys keys.
 func DecodeLookup(body []byte, maxKeys int) (LookupRequest, error) {
 	var r LookupRequest
-	d := decoder{scanner: scanner{b: body}, max: maxKeys}
+	d := decoder{scanner: over(body), max: maxKeys}
 	err := d.batch(&r.Batch, func(name string) error {
 		switch name {
 		case "prefix":
@@ -33,7 +33,7 @@ func DecodeLookup(body []byte, maxKeys int) (LookupRequest, error) {
 // DecodeLoad reads the body of a load whose answer is frames.
 func DecodeLoad(body []byte, maxKeys int) (LoadRequest, error) {
 	var r LoadRequest
-	d := decoder{scanner: scanner{b: body}, max: maxKeys}
+	d := decoder{scanner: over(body), max: maxKeys}
 	err := d.batch(&r.Batch, func(name string) error {
 		switch name {
 		case "into", "lengths", "allow_busy":
@@ -50,7 +50,7 @@ func DecodeLoad(body []byte, maxKeys int) (LoadRequest, error) {
 // with the field at fault.
 func DecodeStore(body []byte, maxKeys int) error {
 	var r Batch
-	d := decoder{scanner: scanner{b: body}, max: maxKeys}
+	d := decoder{scanner: over(body), max: maxKeys}
 	err := d.batch(&r, func(name string) error {
 		switch name {
 		case "from":
@@ -77,7 +77,7 @@ func DecodeStore(body []byte, maxKeys int) error {
 // DecodeRemove reads the body of a remove.
 func DecodeRemove(body []byte, maxKeys int) (RemoveRequest, error) {
 	var r RemoveRequest
-	d := decoder{scanner: scanner{b: body}, max: maxKeys}
+	d := decoder{scanner: over(body), max: maxKeys}
 	err := d.batch(&r.Batch, func(name string) error {
 		if name == "force" {
 			return d.boolean(name, &r.Force)
@@ -90,7 +90,7 @@ func DecodeRemove(body []byte, maxKeys int) (RemoveRequest, error) {
 // DecodePin reads the body of a pin.
 func DecodePin(body []byte, maxKeys int) (PinRequest, error) {
 	var r PinRequest
-	d := decoder{scanner: scanner{b: body}, max: maxKeys}
+	d := decoder{scanner: over(body), max: maxKeys}
 	err := d.batch(&r.Batch, func(name string) error { return d.leaseField("", name, &r.LeaseRequest) })
 	return r, err
 }
@@ -99,7 +99,7 @@ func DecodePin(body []byte, maxKeys int) (PinRequest, error) {
 func DecodeUnpin(body []byte, maxKeys int) (UnpinRequest, error) {
 	var r UnpinRequest
 	var b Batch
-	d := decoder{scanner: scanner{b: body}, max: maxKeys, keysOptional: true}
+	d := decoder{scanner: over(body), max: maxKeys, keysOptional: true}
 	err := d.batch(&b, func(name string) error {
 		if name == "lease" {
 			return d.str(name, &r.Lease)
@@ -116,7 +116,7 @@ func DecodeUnpin(body []byte, maxKeys int) (UnpinRequest, error) {
 // DecodeTouch reads the body of a touch.
 func DecodeTouch(body []byte, maxKeys int) (TouchRequest, error) {
 	var r TouchRequest
-	d := decoder{scanner: scanner{b: body}, max: maxKeys}
+	d := decoder{scanner: over(body), max: maxKeys}
 	err := d.batch(&r.Batch, func(name string) error {
 		if name == "ttl_ms" {
 			return d.integer(name, 0, MaxMillis, &r.TTLMS)

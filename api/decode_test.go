@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -207,6 +208,37 @@ func BenchmarkDecodeLookup(b *testing.B) {
 	for b.Loop() {
 		if _, err := DecodeLookup(body, 16384); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// The keys of a body are parts of it: limits.json_bytes is charged for what arrives,
+// and a copy would take as much again.
+func TestDecodeCopiesNoBody(t *testing.T) {
+	keys := make(Keys, 1000)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("%04d%s", i, strings.Repeat("k", 1000))
+	}
+	text, err := json.Marshal(LookupRequest{Batch: Batch{Namespace: "n", Keys: keys}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, decode := range map[string]func() (Keys, error){
+		"json": func() (Keys, error) { r, err := DecodeLookup(text, 1000); return r.Keys, err },
+		"list": func() func() (Keys, error) {
+			list := AppendKeyList(nil, keys)
+			return func() (Keys, error) { return DecodeKeyList(list, 1000) }
+		}(),
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		got, err := decode()
+		runtime.ReadMemStats(&after)
+		if err != nil || got[0] != keys[0] {
+			t.Errorf("%s: got %q, %v", name, got[0], err)
+		}
+		if n := after.TotalAlloc - before.TotalAlloc; n > uint64(len(text))/4 {
+			t.Errorf("%s: decoding %d bytes took %d more", name, len(text), n)
 		}
 	}
 }

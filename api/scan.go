@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
+	"unsafe"
 )
 
 // scanner reads one JSON text held whole in memory, driven by the caller, who
@@ -17,7 +18,13 @@ import (
 type scanner struct {
 	b []byte
 	i int
-	s string // b, once a first string was cut from it: a copy for all instead of one each
+	s string // b as text; of a line, once a first string was cut from it: a copy for all instead of one each
+}
+
+// over scans a body that nobody changes any more: its strings are parts of it, and
+// keep it in memory as long as they live. A copy would take as much again.
+func over(body []byte) scanner {
+	return scanner{b: body, s: unsafe.String(unsafe.SliceData(body), len(body))}
 }
 
 func (s *scanner) fail(what string) *Problem {

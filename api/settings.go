@@ -70,7 +70,7 @@ const maxSlabsNamed = 4096
 // DecodeNamespace reads the body of PUT /v1/namespaces/{namespace}.
 func DecodeNamespace(body []byte) (NamespaceRequest, error) {
 	var r NamespaceRequest
-	d := decoder{scanner: scanner{b: body}}
+	d := decoder{scanner: over(body)}
 	err := d.whole(func(name string) error {
 		switch name {
 		case "slabs":
@@ -90,7 +90,7 @@ func DecodeNamespace(body []byte) (NamespaceRequest, error) {
 // DecodeClear reads the body of a clear of namespace.
 func DecodeClear(body []byte, namespace string) (ClearRequest, error) {
 	var r ClearRequest
-	d := decoder{scanner: scanner{b: body}}
+	d := decoder{scanner: over(body)}
 	err := d.whole(func(name string) error {
 		switch name {
 		case "confirm":

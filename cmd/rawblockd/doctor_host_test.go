@@ -134,8 +134,8 @@ func TestDoctorOpenFiles(t *testing.T) {
 	}
 }
 
-// TestDoctorMemory: the need is stream_bytes, json_bytes, the cache, inflight_bytes
-// of the slab and 64 B a slot, together 1.125 GiB; the lowest limit counts.
+// TestDoctorMemory: the need is stream_bytes, twice json_bytes, the cache, inflight_bytes
+// of the slab and 64 B a slot, together 1.375 GiB; the lowest limit counts.
 func TestDoctorMemory(t *testing.T) {
 	const slots = 1 << 20 // 64 MiB of index
 	const gib = "1073741824"
@@ -154,12 +154,12 @@ func TestDoctorMemory(t *testing.T) {
 		verdict string
 		want    []string
 	}{
-		"host":       {v2, verdictOK, []string{"this host has 16 GiB", "up to 1.1 GiB", "1,048,576 slots"}},
+		"host":       {v2, verdictOK, []string{"this host has 16 GiB", "up to 1.4 GiB", "1,048,576 slots"}},
 		"unlimited":  {with(map[string]string{"sys/fs/cgroup/a/b/memory.max": "max\n"}), verdictOK, []string{"this host"}},
-		"too little": {with(map[string]string{"sys/fs/cgroup/a/b/memory.max": gib}), verdictFail, []string{"cgroup/a/b has 1.0 GiB", "up to 1.1 GiB", "MemoryMax="}},
+		"too little": {with(map[string]string{"sys/fs/cgroup/a/b/memory.max": gib}), verdictFail, []string{"cgroup/a/b has 1.0 GiB", "up to 1.4 GiB", "MemoryMax="}},
 		"above":      {with(map[string]string{"sys/fs/cgroup/a/b/memory.max": "max", "sys/fs/cgroup/a/memory.max": gib}), verdictFail, []string{"cgroup/a has"}},
 		"container":  {with(map[string]string{"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": gib}), verdictFail, []string{"fs/cgroup has 1.0 GiB"}},
-		"little":     {with(map[string]string{"sys/fs/cgroup/a/b/memory.max": "1300000000"}), verdictWarn, []string{"leaves little"}},
+		"little":     {with(map[string]string{"sys/fs/cgroup/a/b/memory.max": "1600000000"}), verdictWarn, []string{"leaves little"}},
 		"enough":     {with(map[string]string{"sys/fs/cgroup/a/b/memory.max": "2147483648"}), verdictOK, []string{"has 2.0 GiB"}},
 		"v1":         {with(map[string]string{"proc/self/cgroup": "4:cpu,memory:/c\n", "sys/fs/cgroup/memory/c/memory.limit_in_bytes": gib}), verdictFail, []string{"memory/c has"}},
 		"v1 none":    {with(map[string]string{"proc/self/cgroup": "4:memory:/c\n", "sys/fs/cgroup/memory/c/memory.limit_in_bytes": "9223372036854771712"}), verdictOK, []string{"this host"}},
@@ -172,7 +172,7 @@ func TestDoctorMemory(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := otherHost(t, tt.files)
 			d.slots = slots
-			if got, want := d.memoryNeed(), int64(512+256+64+256+64)<<20; got != want {
+			if got, want := d.memoryNeed(), int64(512+2*256+64+256+64)<<20; got != want {
 				t.Errorf("need: got %d, want %d", got, want)
 			}
 			d.checkMemory()

@@ -15,9 +15,10 @@ import (
 // bytesPerSlot is what the index keeps of a slot in RAM.
 const bytesPerSlot = 64
 
-// memoryNeed is what a configuration can take at once.
+// memoryNeed is what a configuration can take at once. Bodies are garbage before it is
+// collected, so those of json_bytes take twice as much.
 func (d *doctor) memoryNeed() int64 {
-	need := int64(d.cfg.Limits.StreamBytes+d.cfg.Limits.JSONBytes+d.cfg.Meta.CacheSize) + d.slots*bytesPerSlot
+	need := int64(d.cfg.Limits.StreamBytes+2*d.cfg.Limits.JSONBytes+d.cfg.Meta.CacheSize) + d.slots*bytesPerSlot
 	for _, s := range d.cfg.Slabs {
 		need += int64(s.InflightBytes)
 	}
@@ -35,7 +36,7 @@ func (d *doctor) checkMemory() {
 		limit, where = total, "this host"
 		remedy = "lower limits.stream_bytes, limits.json_bytes, slabs.inflight_bytes or meta.cache_size"
 	}
-	const what = "limits.stream_bytes, limits.json_bytes, inflight_bytes of each slab, meta.cache_size and 64 B for each of %s slots"
+	const what = "limits.stream_bytes, twice limits.json_bytes, inflight_bytes of each slab, meta.cache_size and 64 B for each of %s slots"
 	switch free := d.meminfo("MemAvailable:"); {
 	case limit == math.MaxInt64:
 		d.warn(name, "compare the need with what the host has", "the limit is not known; %s are needed: "+what, size(need), count(d.slots))
