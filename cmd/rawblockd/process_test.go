@@ -33,8 +33,13 @@ func startProcess(t *testing.T, c *config.Config, env ...string) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &process{t: t, log: newSignalWriter("msg=serving"), exited: make(chan error, 1)}
-	p.cmd = exec.Command(self, "serve", "--config", write(t, c))
+	return startCommand(t, exec.Command(self, "serve", "--config", write(t, c)), env...)
+}
+
+// startCommand starts cmd, which becomes a daemon.
+func startCommand(t *testing.T, cmd *exec.Cmd, env ...string) *process {
+	t.Helper()
+	p := &process{t: t, cmd: cmd, log: newSignalWriter("msg=serving"), exited: make(chan error, 1)}
 	p.cmd.Env = append(append(os.Environ(), beDaemon+"=1"), env...)
 	p.cmd.Stderr = p.log
 	if err := p.cmd.Start(); err != nil {
