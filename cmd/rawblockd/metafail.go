@@ -56,15 +56,29 @@ func (d *daemon) outlast(ctx context.Context) error {
 			continue
 		case <-tick.C:
 		}
-		err := d.probe()
+		what, err := "the metadata's file system does not work yet", d.probe()
+		if err == nil {
+			what, err = "the metadata's file system works again, but with this configuration the daemon would not start: correct it", d.startable()
+		}
 		if err == nil {
 			return errRestart
 		}
 		if why := oneLine(err); why != said {
-			d.log.Warn("the metadata's file system does not work yet", "err", why)
+			d.log.Warn(what, "err", why)
 			said = why
 		}
 	}
+}
+
+// startable tells whether another process could begin with what the configuration says
+// now: somebody may have changed it for the next reload, and left a fault in it. What
+// serves loads must not make way for what does not start.
+func (d *daemon) startable() error {
+	if d.load == nil {
+		return nil
+	}
+	_, err := d.load()
+	return err
 }
 
 // probeMeta writes, syncs and removes a file beside the metadata.

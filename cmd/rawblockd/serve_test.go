@@ -190,6 +190,19 @@ func TestMetadataFailure(t *testing.T) {
 		}
 		return nil
 	}
+	var faulty atomic.Bool
+	var loads atomic.Int64
+	readThrice := make(chan struct{})
+	faulty.Store(true)
+	d.load = func() (setup, error) {
+		if !faulty.Load() {
+			return setup{cfg: c, secrets: &secrets{}}, nil
+		}
+		if loads.Add(1) == 3 {
+			close(readThrice)
+		}
+		return setup{}, errors.New("log.level is wrong")
+	}
 	up, ended := background(context.Background(), d, func() error { return nil })
 	<-up
 	cl, err := client.New("unix:"+c.Listen.Unix, "default")
@@ -234,11 +247,18 @@ func TestMetadataFailure(t *testing.T) {
 	}
 	<-thrice // and twice it has been logged, or not
 	broken.Store(false)
+	<-readThrice // a configuration that another process would not start with
+	select {
+	case err := <-ended:
+		t.Fatalf("ended with a configuration that has a fault: %v", err)
+	default:
+	}
+	faulty.Store(false)
 	if err := <-ended; !errors.Is(err, errRestart) || oneLine(err) != errRestart.Error() {
 		t.Errorf("got %v, want a restart and nothing that was said before", err)
 	}
 	if got := log.String(); strings.Count(got, "metadata failed") != 1 || strings.Contains(got, "until the next start") ||
-		strings.Count(got, "still gone") != 1 || !strings.Contains(got, "free space on that file system") {
+		strings.Count(got, "still gone") != 1 || strings.Count(got, "log.level is wrong") != 1 || !strings.Contains(got, "free space on that file system") {
 		t.Errorf("the log does not say it once: %s", got)
 	}
 
