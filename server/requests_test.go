@@ -6,9 +6,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"log/slog"
+	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"github.com/rawblockd/rawblockd/api"
 )
@@ -69,4 +74,48 @@ func TestRequestsInFlight(t *testing.T) {
 			t.Errorf("no %q in %q", want, lines[1])
 		}
 	}
+}
+
+// The log tells of a slow request what it waited for, and for how long: to the moment,
+// as time is simulated.
+func TestSlowRequestsByStage(t *testing.T) {
+	g, log := &gate{}, &logLines{}
+	gated := func(o *rigOptions) { o.metaFS = errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(g.pass)) }
+	paced(t, time.Hour, func(r *rig, dial func() net.Conn) {
+		c := dialing(t, dial)
+		mustStore(t, c, 1000, "there")
+		r.srv.SetSlow(2 * time.Second)
+		put := func(key string) { do(t, c, "PUT", "/v1/kv/default/"+key, strings.NewReader("0123456789")).ok(t) }
+		for name, slow := range map[string]struct {
+			by   time.Duration
+			hold func(d time.Duration)
+			ask  func()
+		}{
+			"client": {5 * time.Second, func(time.Duration) {}, func() {
+				conn := newRaw(t, dial())
+				defer conn.conn.Close()
+				conn.write("PUT /v1/kv/default/slow HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n01234")
+				time.Sleep(5 * time.Second)
+				conn.write("56789")
+				conn.answer().ok(t)
+			}},
+			"device": {3 * time.Second, func(d time.Duration) { time.AfterFunc(d, r.dev.Hang(0, r.o.size)) }, func() { do(t, c, "GET", "/v1/kv/default/there", nil).ok(t) }},
+			"commit": {4 * time.Second, func(d time.Duration) { time.AfterFunc(d, g.close()) }, func() { put("commit") }},
+			"queue":  {2 * time.Second, func(d time.Duration) { held(t, r, 0, d) }, func() { put("queue") }},
+		} {
+			log.reset()
+			slow.hold(slow.by)
+			slow.ask()
+			synctest.Wait()
+			if got := log.String(); strings.Count(got, "slow request") != 1 || !strings.Contains(got, " took="+slow.by.String()+" ") || !strings.Contains(got, "stages."+name+"="+slow.by.String()+" ") {
+				t.Errorf("%s: logged %s, want %v of it", name, got, slow.by)
+			}
+		}
+		log.reset()
+		time.AfterFunc(2*time.Second-1, r.dev.Hang(0, r.o.size))
+		do(t, c, "GET", "/v1/kv/default/there", nil).ok(t)
+		if got := log.String(); got != "" {
+			t.Errorf("of a request that was not slow: %s", got)
+		}
+	}, gated, log.take)
 }

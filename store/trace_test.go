@@ -95,3 +95,48 @@ func wantDevice(t *testing.T, op string, tr *Trace, want time.Duration) {
 		t.Errorf("%s: %v on the device of slab %q, want %v and a name; stages %v", op, rep.Spent[StageDevice], rep.Slab, want, rep.Spent)
 	}
 }
+
+// A request that waits for the pin lock says so, whichever operation it is, and no
+// longer when it has it back.
+func TestWaitingForTheLockIsTraced(t *testing.T) {
+	r := newRig(t)
+	r.mustStore(1000, "a")
+	for name, op := range map[string]func(ctx context.Context) error{
+		"lookup":  func(ctx context.Context) error { return second(r.s.Lookup(ctx, ns, []string{"a"}, LookupOptions{})) },
+		"pin":     func(ctx context.Context) error { return second(r.s.Pin(ctx, ns, []string{"x"}, LeaseRequest{})) },
+		"touch":   func(ctx context.Context) error { return second(r.s.Touch(ctx, ns, []string{"a"}, time.Hour)) },
+		"remove":  func(ctx context.Context) error { return second(r.s.Remove(ctx, ns, []string{"x"}, false)) },
+		"explain": func(ctx context.Context) error { return second(r.s.Explain(ctx, ns, "a")) },
+		"load": func(ctx context.Context) error {
+			l, err := r.s.Load(ctx, ns, []string{"a"})
+			if err != nil {
+				return err
+			}
+			defer l.Close()
+			it, _ := l.Next()
+			it.Buf.Release()
+			return it.Err
+		},
+		"store": func(ctx context.Context) error {
+			st, err := r.s.BeginStore(ctx, ns, StoreOptions{})
+			if err != nil {
+				return err
+			}
+			st.Add(r.item("a", payload("a", 1, 1000)))
+			return second(st.Commit())
+		},
+	} {
+		trace := NewTrace()
+		h := r.s.lock(lockReport)
+		done := make(chan error, 1)
+		go func() { done <- op(WithTrace(context.Background(), trace)) }()
+		r.until(name+" waits for the lock", func() bool { return trace.Report().Stage == StageLock })
+		r.s.unlock(h)
+		if err := <-done; err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if at := trace.Report(); at.Stage == StageLock || at.Spent[StageLock] == 0 {
+			t.Errorf("%s: at %v in the end, %v for the lock", name, at.Stage, at.Spent[StageLock])
+		}
+	}
+}
