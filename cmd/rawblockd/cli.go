@@ -51,14 +51,16 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	var usage usageError
 	var conf *config.Error
-	if errors.As(err, &conf) {
+	switch {
+	case errors.As(err, &conf):
 		fmt.Fprintf(stderr, "rawblockd: %v\n", err) // one line for each fault
-	} else {
+	case !c.began:
+		fmt.Fprintf(stderr, "rawblockd: %s; --help says what there is\n", oneLine(err))
+	default:
 		fmt.Fprintf(stderr, "rawblockd: %s\n", oneLine(err))
 	}
 	switch {
 	case !c.began:
-		fmt.Fprintln(stderr, "Run 'rawblockd --help', or a verb with --help, for what there is.")
 		return exitUsage
 	case errors.As(err, &usage), errors.As(err, &conf):
 		return exitUsage
