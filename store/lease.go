@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"sort"
 	"time"
 )
@@ -96,11 +97,20 @@ func (s *Store) newLease(sp *space, r LeaseRequest, keys int) *lease {
 	return &lease{id: hex.EncodeToString(raw[:]), space: sp, owner: r.Owner, ttl: ttl, pins: make([]pin, 0, keys), place: -1}
 }
 
+// roomyLease is how many times the memory of its pins a lease may take. It bounds what
+// is copied under the lock: a fourth of the most keys of a batch.
+const roomyLease = 4
+
 // addLeaseLocked puts a lease in force unless it pins nothing.
 // +checklocks:s.mu
 func (s *Store) addLeaseLocked(l *lease) *Lease {
 	if l == nil || len(l.pins) == 0 {
 		return nil
+	}
+	// There is room in it for all keys that were asked for. A lease on few of many must
+	// not keep that for minutes: asked for again and again it would take all memory.
+	if len(l.pins) < cap(l.pins)/roomyLease {
+		l.pins = slices.Clone(l.pins)
 	}
 	l.expires = s.o.Now().Add(l.ttl)
 	s.leases.byID[l.id] = l
