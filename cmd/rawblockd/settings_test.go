@@ -108,3 +108,34 @@ func TestConnectionsLeaveDescriptors(t *testing.T) {
 	}
 	p.stop()
 }
+
+// A request over TCP may name this host, and no other name that it does not have.
+func TestHostOfRequests(t *testing.T) {
+	own, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := testConfig(t, shortDir(t))
+	c.Listen.HTTP, c.Listen.Admin = "127.0.0.1:0", "127.0.0.1:0"
+	s := serve(t, "--config", write(t, c))
+	tr := &http.Transport{}
+	defer tr.CloseIdleConnections()
+	for _, listener := range []string{"http", "admin"} {
+		for host, want := range map[string]int{own: 200, own + ":9200": 200, own + ".example.com": 403} {
+			req, err := http.NewRequest("GET", "http://"+s.address(listener)+"/v1/info", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Host = host
+			resp, err := (&http.Client{Transport: tr}).Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = resp.Body.Close()
+			if resp.StatusCode != want {
+				t.Errorf("%s with Host %s: got %s, want %d", listener, host, resp.Status, want)
+			}
+		}
+	}
+	s.end()
+}
