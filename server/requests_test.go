@@ -84,14 +84,17 @@ func TestSlowRequestsByStage(t *testing.T) {
 	paced(t, time.Hour, func(r *rig, dial func() net.Conn) {
 		c := dialing(t, dial)
 		mustStore(t, c, 1000, "there")
+		mustStore(t, c, 200_000, "large")
 		r.srv.SetSlow(2 * time.Second)
 		put := func(key string) { do(t, c, "PUT", "/v1/kv/default/"+key, strings.NewReader("0123456789")).ok(t) }
-		for name, slow := range map[string]struct {
-			by   time.Duration
-			hold func(d time.Duration)
-			ask  func()
+		get := func(key string) { do(t, c, "GET", "/v1/kv/default/"+key, nil).ok(t) }
+		for what, slow := range map[string]struct {
+			stage string
+			by    time.Duration
+			hold  func(d time.Duration)
+			ask   func()
 		}{
-			"client": {5 * time.Second, func(time.Duration) {}, func() {
+			"body": {"client", 5 * time.Second, func(time.Duration) {}, func() {
 				conn := newRaw(t, dial())
 				defer conn.conn.Close()
 				conn.write("PUT /v1/kv/default/slow HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n01234")
@@ -99,21 +102,29 @@ func TestSlowRequestsByStage(t *testing.T) {
 				conn.write("56789")
 				conn.answer().ok(t)
 			}},
-			"device": {3 * time.Second, func(d time.Duration) { time.AfterFunc(d, r.dev.Hang(0, r.o.size)) }, func() { do(t, c, "GET", "/v1/kv/default/there", nil).ok(t) }},
-			"commit": {4 * time.Second, func(d time.Duration) { time.AfterFunc(d, g.close()) }, func() { put("commit") }},
-			"queue":  {2 * time.Second, func(d time.Duration) { held(t, r, 0, d) }, func() { put("queue") }},
+			"answer": {"client", 6 * time.Second, func(time.Duration) {}, func() {
+				conn := newRaw(t, dial())
+				defer conn.conn.Close()
+				conn.write("GET /v1/kv/default/large HTTP/1.1\r\nHost: x\r\n\r\n")
+				time.Sleep(6 * time.Second)
+				conn.answer().ok(t)
+			}},
+			"device":          {"device", 3 * time.Second, func(d time.Duration) { time.AfterFunc(d, r.dev.Hang(0, r.o.size)) }, func() { get("there") }},
+			"commit":          {"commit", 4 * time.Second, func(d time.Duration) { time.AfterFunc(d, g.close()) }, func() { put("commit") }},
+			"memory to store": {"queue", 2 * time.Second, func(d time.Duration) { held(t, r, 0, d) }, func() { put("queue") }},
+			"memory to load":  {"queue", 3 * time.Second, func(d time.Duration) { held(t, r, 0, d) }, func() { get("there") }},
 		} {
 			log.reset()
 			slow.hold(slow.by)
 			slow.ask()
 			synctest.Wait()
-			if got := log.String(); strings.Count(got, "slow request") != 1 || !strings.Contains(got, " took="+slow.by.String()+" ") || !strings.Contains(got, "stages."+name+"="+slow.by.String()+" ") {
-				t.Errorf("%s: logged %s, want %v of it", name, got, slow.by)
+			if got := log.String(); strings.Count(got, "slow request") != 1 || !strings.Contains(got, " took="+slow.by.String()+" ") || !strings.Contains(got, "stages."+slow.stage+"="+slow.by.String()+" ") {
+				t.Errorf("%s: logged %s, want %v at %s", what, got, slow.by, slow.stage)
 			}
 		}
 		log.reset()
 		time.AfterFunc(2*time.Second-1, r.dev.Hang(0, r.o.size))
-		do(t, c, "GET", "/v1/kv/default/there", nil).ok(t)
+		get("there")
 		if got := log.String(); got != "" {
 			t.Errorf("of a request that was not slow: %s", got)
 		}
