@@ -99,6 +99,7 @@ func (s *suite) setup(env *testscript.Env) error {
 	} {
 		env.Setenv(name, value)
 	}
+	env.Setenv("LONGKEY", strings.Repeat("k", 1024))
 	env.Setenv("LONG", strings.Repeat("x", 64<<10))
 	env.Setenv("SOCK", filepath.Join(sockets, "s"))
 	env.Defer(func() {
