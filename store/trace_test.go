@@ -127,11 +127,13 @@ func TestWaitingForTheLockIsTraced(t *testing.T) {
 		},
 	} {
 		trace := NewTrace()
-		h := r.s.lock(lockReport)
 		done := make(chan error, 1)
-		go func() { done <- op(WithTrace(context.Background(), trace)) }()
-		r.until(name+" waits for the lock", func() bool { return trace.Report().Stage == StageLock })
-		r.s.unlock(h)
+		func() {
+			h := r.s.lock(lockReport)
+			defer r.s.unlock(h)
+			go func() { done <- op(WithTrace(context.Background(), trace)) }()
+			r.until(name+" waits for the lock", func() bool { return trace.Report().Stage == StageLock })
+		}()
 		if err := <-done; err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
