@@ -211,12 +211,12 @@ func TestCommitsAreBounded(t *testing.T) {
 	}
 }
 
-// The lock is held for one chunk of deletes at a time, however they are grouped, and
+// The lock is held for 4,096 deletes at a time, however they are grouped, and
 // every delete is settled once.
 func TestPortions(t *testing.T) {
 	var groups []group
 	next := id(0)
-	for _, n := range []int{1, 0, chunk - 2, 3*chunk + 5, 7} {
+	for _, n := range []int{1, 0, portion - 2, 3*portion + 5, 7} {
 		g := group{}
 		for range n {
 			g.deletes = append(g.deletes, next)
@@ -240,7 +240,7 @@ func TestPortions(t *testing.T) {
 			t.Errorf("%d deletes less than said", n)
 		}
 	})
-	if d := cmp.Diff([]int{chunk, chunk, chunk, chunk, 11}, sizes); d != "" || want != next {
+	if d := cmp.Diff([]int{4096, 4096, 4096, 4096, 11}, sizes); d != "" || want != next {
 		t.Errorf("%d of %d deletes, in portions (-want +got):\n%s", want, next, d)
 	}
 }

@@ -4,8 +4,12 @@ package store
 
 import "github.com/rawblockd/rawblockd/slab"
 
+// portion is up to how many entries are dealt with in one holding of the pin lock
+// after a commit. Less is done for each than where one leaves the index (hold).
+const portion = 4 * hold
+
 // settle lets the slots of durably deleted entries go: to the free list in one
-// call per slab and chunk, or to RETIRED where a read is still under way.
+// call per slab and portion, or to RETIRED where a read is still under way.
 func (s *Store) settle(groups []group) {
 	portions(groups, func(lists [][]id, n int) {
 		free, kept := s.newSlotLists(n), s.newSlotLists(0)
@@ -28,12 +32,12 @@ func (s *Store) settle(groups []group) {
 }
 
 // unserve takes what failed groups published out of the index, in one section of
-// the pin lock for as many as a chunk of entries, or one group of more.
+// the pin lock for a portion of entries, or one group of more.
 func (s *Store) unserve(groups []group) {
 	now := s.nowMS()
 	for len(groups) > 0 {
 		n, entries := 0, 0
-		for n < len(groups) && (n == 0 || entries < chunk) {
+		for n < len(groups) && (n == 0 || entries < portion) {
 			entries += len(groups[n].sets) + len(groups[n].deletes)
 			n++
 		}
@@ -65,15 +69,15 @@ func (s *Store) unserveLocked(groups []group, lost []departure) []departure {
 	return lost
 }
 
-// portions calls fn with the deletes of groups, chunk by chunk; n is how many they are.
+// portions calls fn with the deletes of groups, part by part; n is how many they are.
 func portions(groups []group, fn func(lists [][]id, n int)) {
 	var lists [][]id
 	n := 0
 	for i := range groups {
 		for rest := groups[i].deletes; len(rest) > 0; {
-			k := min(len(rest), chunk-n)
+			k := min(len(rest), portion-n)
 			lists, rest, n = append(lists, rest[:k]), rest[k:], n+k
-			if n == chunk {
+			if n == portion {
 				fn(lists, n)
 				lists, n = lists[:0], 0
 			}
