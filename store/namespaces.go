@@ -230,7 +230,14 @@ func (s *Store) takeOut(sp *space, names map[string]*space) error {
 	h := s.lock(lockSettings)
 	defer s.unlock(h)
 	if sp.used > 0 || sp.entries > 0 {
-		return fmt.Errorf("%w: %q has %d entries and %d bytes of slots: clear it first", ErrNotEmpty, sp.name, sp.entries, sp.used)
+		what := "clear it first"
+		switch {
+		case sp.entries == 0:
+			what = "these are being written, read or deleted, try again when that has ended"
+		case !sp.settings().served:
+			what = "it is not served, so set it (namespace set, PUT) and clear it first"
+		}
+		return fmt.Errorf("%w: %q has %d entries and %d bytes of slots: %s", ErrNotEmpty, sp.name, sp.entries, sp.used, what)
 	}
 	for _, l := range s.leases.byID {
 		if l.space == sp { // what it pinned was removed by force
