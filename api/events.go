@@ -7,9 +7,12 @@ import "time"
 // Event is one line of GET /v1/events.
 //
 // A reader remembers the Seq of the last line it has taken, together with the
-// instance (Rawblockd-Instance of the answer), and gives both when it comes
-// back. Sequence numbers mean nothing to another instance.
+// instance (Rawblockd-Instance of the answer), and gives both when it asks for the
+// same again. Sequence numbers mean nothing to another instance, nor in a stream that
+// is about other namespaces: there, a snapshot comes first.
 type Event struct {
+	// Seq counts the changes of what the stream is about, from a random start; that of
+	// snapshot and lost is 0. It is exact in a float64.
 	Seq       uint64    `json:"seq"`
 	Event     string    `json:"event"`
 	Namespace string    `json:"namespace,omitempty"`

@@ -19,7 +19,8 @@ import (
 type EventOptions struct {
 	All bool // of all namespaces that the caller may use; else of the client's
 	// Since and Instance are the Seq of the last event taken and the Instance of
-	// the stream it came from; zero values begin with a snapshot.
+	// the stream it came from, which was about the same namespaces; zero values begin
+	// with a snapshot.
 	Since    uint64
 	Instance string
 	Once     bool // end after what there is, instead of waiting for more
@@ -59,8 +60,8 @@ func (c *Client) Events(ctx context.Context, o EventOptions) (*Events, error) {
 	return &Events{Instance: resp.Header.Get(api.HeaderInstance), addr: c.addr, body: resp.Body, lines: json.NewDecoder(resp.Body)}, nil
 }
 
-// Next returns the next event; io.EOF where the daemon ended the stream. Events
-// of the kind idle, which say that nothing happened for a while, come too.
+// Next returns the next event; io.EOF where the daemon ended the stream, because it
+// stops or because the token may see something else now. Events of the kind idle, which say that nothing happened for a while, come too.
 func (e *Events) Next() (api.Event, error) {
 	var ev api.Event
 	err := e.lines.Decode(&ev)

@@ -6,14 +6,18 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"maps"
 	"math"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/rawblockd/rawblockd/api"
 	"github.com/rawblockd/rawblockd/store"
+	"github.com/rawblockd/rawblockd/tokens"
 )
 
 // idleEvery is how long a stream of events says nothing at most: a client that
@@ -45,20 +49,67 @@ func (s *Server) events(x *exchange, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if ns != "" && !st.Serves(ns) {
+		return fmt.Errorf("%w %q", store.ErrNamespace, ns)
+	}
 	ctx, err := s.stream(x, r, follow)
 	if err != nil {
 		return err
 	}
 	defer s.streams.remove(x)
-	feed, err := st.Events(ctx, ns, uint64(since))
+	about := s.audience(x, st, ns)
+	feed, err := st.Events(ctx, about.view, uint64(since))
 	if err != nil {
 		return err
 	}
 	defer feed.Close()
 	x.Header().Set("Content-Type", api.MediaNDJSON)
 	x.WriteHeader(http.StatusOK)
-	w := eventWriter{x: x, feed: feed, follow: follow, may: func() bool { return s.still(x) && (ns == "" || x.sees(ns) && st.Serves(ns)) }}
+	w := eventWriter{x: x, feed: feed, follow: follow, may: about.may}
 	return w.run(ctx)
+}
+
+// audience is who hears of what in a stream: numbers are of one view, so a stream has
+// one as long as it lasts.
+type audience struct {
+	s    *Server
+	x    *exchange
+	st   *store.Store
+	ns   string // the namespace that was asked for; "": all that x may use
+	view store.View
+	of   *tokens.Set // whose rights gave the view
+}
+
+func (s *Server) audience(x *exchange, st *store.Store, ns string) *audience {
+	return &audience{s, x, st, ns, x.view(ns), x.access.from}
+}
+
+// may tells whether x may still hear of this, and of no more.
+func (a *audience) may() bool {
+	if !a.s.still(a.x) {
+		return false
+	}
+	if a.ns != "" {
+		return a.x.sees(a.ns) && a.st.Serves(a.ns)
+	}
+	if a.of != a.x.access.from {
+		if !a.x.view("").Equal(a.view) {
+			return false
+		}
+		a.of = a.x.access.from
+	}
+	return true
+}
+
+// view is one namespace, or for "" all that x may use.
+func (x *exchange) view(ns string) store.View {
+	switch {
+	case ns != "":
+		return store.ViewOf(ns)
+	case x.access.everything:
+		return store.ViewOfAll()
+	}
+	return store.ViewOf(slices.Collect(maps.Keys(x.access.namespaces))...)
 }
 
 // stream lets a stream begin, if there is a place for it: of those for streams, or,
@@ -99,7 +150,7 @@ type eventWriter struct {
 	x      *exchange
 	feed   *store.Feed
 	follow bool
-	may    func() bool // whether the client may still hear of what it asked for
+	may    func() bool // whether the client may still hear of this
 	buf    []byte
 	due    time.Time // when the client has to hear something
 }
@@ -153,14 +204,8 @@ func atOnce() context.Context {
 	return ctx
 }
 
-// tell writes one event, if the client may know of its namespace.
+// tell writes one event.
 func (w *eventWriter) tell(ev store.Event) error {
-	if ev.Namespace != "" && !w.x.sees(ev.Namespace) {
-		if time.Now().Before(w.due) {
-			return nil
-		}
-		return w.idle()
-	}
 	line := api.Event{Seq: ev.Seq, Event: ev.Kind.String(), Namespace: ev.Namespace, Key: ev.Key, Bytes: ev.Bytes, At: fromMillis(ev.At)}
 	if ev.Kind == store.EventRemoved {
 		line.Reason = ev.Reason.String()
@@ -168,7 +213,7 @@ func (w *eventWriter) tell(ev store.Event) error {
 	return w.line(line)
 }
 
-// idle says that nothing happened that the client may know of, and up to where.
+// idle says that nothing happened of what the client asked for, and up to where.
 func (w *eventWriter) idle() error {
 	if err := w.line(api.Event{Seq: w.feed.Seen(), Event: api.EventIdle, At: time.Now().UTC().Truncate(time.Millisecond)}); err != nil {
 		return err

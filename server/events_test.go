@@ -11,7 +11,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -23,11 +22,13 @@ import (
 	"github.com/rawblockd/rawblockd/store"
 )
 
-// eventStream reads a stream of events.
+// eventStream reads a stream of events. Where their numbers start is random: base is the
+// one of synced after the first snapshot.
 type eventStream struct {
 	t    *testing.T
 	resp *http.Response
 	in   *bufio.Reader
+	base uint64
 }
 
 func openEvents(t *testing.T, c *http.Client, query string) *eventStream {
@@ -37,7 +38,11 @@ func openEvents(t *testing.T, c *http.Client, query string) *eventStream {
 	if resp.StatusCode != 200 || resp.Header.Get("Content-Type") != api.MediaNDJSON || resp.Header.Get(api.HeaderInstance) != testInstance {
 		t.Fatalf("%s: got %d %v", query, resp.StatusCode, resp.Header)
 	}
-	return &eventStream{t, resp, bufio.NewReader(resp.Body)}
+	return newEventStream(t, resp)
+}
+
+func newEventStream(t *testing.T, resp *http.Response) *eventStream {
+	return &eventStream{t: t, resp: resp, in: bufio.NewReader(resp.Body)}
 }
 
 func (s *eventStream) close() { _ = s.resp.Body.Close() }
@@ -60,7 +65,7 @@ func (s *eventStream) want(words ...string) (last api.Event) {
 	var got []string
 	for range words {
 		last = s.next()
-		got = append(got, word1(last))
+		got = append(got, s.word(last))
 	}
 	if d := cmp.Diff(words, got); d != "" {
 		s.t.Errorf("events: %s", d)
@@ -78,9 +83,15 @@ func (s *eventStream) ends() {
 	s.close()
 }
 
-// word1 is an event but for its time.
-func word1(ev api.Event) string {
-	parts := []string{fmt.Sprint(ev.Seq), ev.Event}
+// word is an event but for its time, with its number counted from base.
+func (s *eventStream) word(ev api.Event) string {
+	if s.base == 0 && ev.Event == api.EventSynced {
+		s.base = ev.Seq
+	}
+	parts := []string{"0", ev.Event}
+	if ev.Seq > 0 {
+		parts[0] = fmt.Sprintf("%+d", int64(ev.Seq-s.base))
+	}
 	if ev.Namespace != "" {
 		parts = append(parts, ev.Namespace+"/"+ev.Key, fmt.Sprint(ev.Bytes))
 	}
@@ -96,8 +107,11 @@ func TestEvents(t *testing.T) {
 	mustStore(t, c, 100, "old")
 	do(t, c, "PUT", "/v1/kv/other/x", strings.NewReader("xyz")).ok(t)
 	all, one := openEvents(t, c, ""), openEvents(t, c, "namespace=default")
-	all.want("0 snapshot default/old 100", "0 snapshot other/x 3", "2 synced")
-	one.want("0 snapshot default/old 100", "2 synced")
+	all.want("0 snapshot default/old 100", "0 snapshot other/x 3", "+0 synced")
+	one.want("0 snapshot default/old 100", "+0 synced")
+	if all.base == one.base || all.base < 1 || all.base > 1<<52 {
+		t.Errorf("numbers start at %d and %d", all.base, one.base)
+	}
 
 	const odd = "a/b <é>\u2028"
 	do(t, c, "PUT", api.ObjectPath("default", odd), strings.NewReader("x")).ok(t)
@@ -107,39 +121,51 @@ func TestEvents(t *testing.T) {
 	do(t, c, "DELETE", "/v1/kv/default/old?force=1", nil).ok(t)
 	do(t, c, "DELETE", "/v1/kv/other/x", nil).ok(t)
 	post(t, c, "/v1/kv/default/clear", `{"confirm":"default"}`, nil).ok(t)
-	want := []string{
-		"3 stored default/" + odd + " 1", "4 stored other/y 2",
-		"5 removed default/old 100 replaced", "6 stored default/old 1", "7 removed default/old 1 forced",
-		"8 removed other/x 3 removed", "9 removed default/" + odd + " 1 cleared",
-	}
-	all.want(want...)
-	one.want(want[0], want[2], want[3], want[4], want[6])
+	all.want("+1 stored default/"+odd+" 1", "+2 stored other/y 2",
+		"+3 removed default/old 100 replaced", "+4 stored default/old 1", "+5 removed default/old 1 forced",
+		"+6 removed other/x 3 removed", "+7 removed default/"+odd+" 1 cleared")
+	one.want("+1 stored default/"+odd+" 1",
+		"+2 removed default/old 100 replaced", "+3 stored default/old 1", "+4 removed default/old 1 forced",
+		"+5 removed default/"+odd+" 1 cleared")
 
 	// A reader goes on where it was; what is not known any more, or was another
-	// instance's, begins anew.
-	for query, want := range map[string][]string{
-		"since=7":                          {"8 removed other/x 3 removed", want[6], "9 synced"},
-		"since=7&instance=" + testInstance: {"8 removed other/x 3 removed", want[6], "9 synced"},
-		"since=7&namespace=default":        {want[6], "9 synced"},
-		"since=9":                          {"9 synced"},
-		"since=10":                         {"0 snapshot other/y 2", "9 synced"},
-		"since=0":                          {"0 snapshot other/y 2", "9 synced"},
-		"since=7&instance=before":          {"0 snapshot other/y 2", "9 synced"},
-		"since=&instance=&namespace=":      {"0 snapshot other/y 2", "9 synced"},
+	// instance's or another view's, begins anew.
+	at := func(s *eventStream, n int) string { return fmt.Sprint("since=", s.base+uint64(n)) }
+	tail := []string{"+6 removed other/x 3 removed", "+7 removed default/" + odd + " 1 cleared", "+7 synced"}
+	anew := []string{"0 snapshot other/y 2", "+7 synced"}
+	for _, tt := range []struct {
+		of    *eventStream
+		query string
+		want  []string
+	}{
+		{all, at(all, 5), tail},
+		{all, at(all, 5) + "&instance=" + testInstance, tail},
+		{all, at(all, 7), tail[2:]},
+		{all, at(all, 8), anew},
+		{all, at(all, -1), anew},
+		{all, at(one, 4), anew},
+		{all, "since=0", anew},
+		{all, at(all, 5) + "&instance=before", anew},
+		{all, "since=&instance=&namespace=", anew},
+		{one, at(one, 4) + "&namespace=default", []string{"+5 removed default/" + odd + " 1 cleared", "+5 synced"}},
+		{one, at(one, 4) + "&namespace=default&instance=before", []string{"+5 synced"}},
+		{one, at(all, 4) + "&namespace=default", []string{"+5 synced"}},
 	} {
 		for _, follow := range []string{"&follow=false", "&follow=0"} {
-			s := openEvents(t, c, query+follow)
-			s.want(want...)
+			s := openEvents(t, c, tt.query+follow)
+			s.base = tt.of.base
+			s.want(tt.want...)
 			s.ends()
 		}
 		for _, follow := range []string{"", "&follow=", "&follow=true"} {
-			s := openEvents(t, c, query+follow)
-			s.want(want...)
+			s := openEvents(t, c, tt.query+follow)
+			s.base = tt.of.base
+			s.want(tt.want...)
 			s.close()
 		}
 	}
 	do(t, c, "PUT", "/v1/kv/other/last", strings.NewReader("x")).ok(t)
-	all.want("10 stored other/last 1")
+	all.want("+8 stored other/last 1")
 	all.close()
 	one.close()
 }
@@ -157,8 +183,8 @@ func TestEventsRefusals(t *testing.T) {
 	do(t, c, "GET", "/v1/events?namespace=nowhere", nil).want(t, 404, "unknown_namespace", "namespace")
 	do(t, c, "POST", "/v1/events", nil).want(t, 405, "method_not_allowed", "")
 	a, b := openEvents(t, c, ""), openEvents(t, c, "")
-	a.want("0 synced")
-	b.want("0 synced")
+	a.want("+0 synced")
+	b.want("+0 synced")
 	over := do(t, c, "GET", "/v1/events", nil)
 	over.want(t, 429, "overloaded", "")
 	if over.header.Get("Retry-After") != "1" {
@@ -169,33 +195,28 @@ func TestEventsRefusals(t *testing.T) {
 	b.close()
 }
 
-// A stream says something every 15 s, has no deadline, and remembers how far it
-// is though nothing it may show happens.
+// A stream says something every 15 s, has no deadline, and says where to go on.
 func TestEventsIdle(t *testing.T) {
 	paced(t, time.Second, func(_ *rig, dial func() net.Conn) {
 		c := dialing(t, dial)
 		s := openEvents(t, c, "namespace=default")
 		defer s.close()
 		began := time.Now()
-		s.want("0 synced")
+		s.want("+0 synced")
 		for i := range 4 {
 			if i == 2 {
 				do(t, c, "PUT", "/v1/kv/other/x", strings.NewReader("x")).ok(t)
 			}
-			want := "0 idle"
-			if i >= 2 {
-				want = "1 idle"
-			}
-			ev := s.want(want)
+			ev := s.want("+0 idle")
 			if took := time.Since(began); took != time.Duration(i+1)*idleEvery || !ev.At.Equal(time.Now()) {
 				t.Errorf("idle after %v, at %v", took, ev.At)
 			}
 		}
 		time.Sleep(7 * time.Second)
 		do(t, c, "PUT", "/v1/kv/default/k", strings.NewReader("x")).ok(t)
-		s.want("2 stored default/k 1")
+		s.want("+1 stored default/k 1")
 		began = time.Now()
-		if s.want("2 idle"); time.Since(began) != idleEvery {
+		if s.want("+1 idle"); time.Since(began) != idleEvery {
 			t.Errorf("idle %v after the last event", time.Since(began))
 		}
 	})
@@ -212,49 +233,22 @@ func TestEventsOfTenants(t *testing.T) {
 		do(t, c, "PUT", "/v1/kv/other/before", strings.NewReader("x")).ok(t)
 		do(t, c, "PUT", "/v1/kv/default/mine", strings.NewReader("x")).ok(t)
 		a, adm := openEvents(t, as(c, tokenA), ""), openEvents(t, as(c, tokenAdm), "")
-		a.want("0 snapshot default/mine 1", "2 synced")
-		adm.want("0 snapshot other/before 1", "0 snapshot default/mine 1", "2 synced")
+		a.want("0 snapshot default/mine 1", "+0 synced")
+		adm.want("0 snapshot other/before 1", "0 snapshot default/mine 1", "+0 synced")
 		began := time.Now()
 		for i := range 20 { // one a second, of another tenant
 			time.Sleep(time.Second)
 			do(t, c, "PUT", fmt.Sprint("/v1/kv/other/", i), strings.NewReader("x")).ok(t)
 		}
-		ev := a.next()
-		if ev.Event != "idle" || ev.Seq < 16 || ev.Seq > 17 || ev.At.Sub(began) != idleEvery {
-			t.Errorf("got %+v after %v", ev, ev.At.Sub(began))
+		if ev := a.want("+0 idle"); ev.At.Sub(began) != idleEvery {
+			t.Errorf("idle after %v", ev.At.Sub(began))
 		}
 		do(t, c, "PUT", "/v1/kv/default/last", strings.NewReader("x")).ok(t)
-		a.want("23 stored default/last 1")
+		a.want("+1 stored default/last 1")
 		do(t, as(c, tokenA), "GET", "/v1/events?namespace=other", nil).want(t, 404, "unknown_namespace", "namespace")
 		a.close()
 		adm.close()
 	})
-}
-
-// The same while the feed is never at its end, as in a long snapshot.
-func TestEventsHideAndSayIdle(t *testing.T) {
-	r := newRig(t)
-	rec := httptest.NewRecorder()
-	x := r.srv.newExchange(rec, httptest.NewRequest("GET", "/v1/events", nil))
-	x.access = access{namespaces: map[string]bool{"default": true}}
-	feed, err := r.store.Events(t.Context(), "", 0)
-	must(t, err)
-	defer feed.Close()
-	w := eventWriter{x: x, feed: feed, due: time.Now().Add(time.Hour)}
-	hidden := store.Event{Kind: store.EventSnapshot, Namespace: "other", Key: "secret", At: 1}
-	must(t, w.tell(hidden))
-	must(t, w.flush())
-	if got := rec.Body.String(); got != "" {
-		t.Errorf("got %q, want nothing", got)
-	}
-	w.due = time.Now()
-	must(t, w.tell(hidden))
-	if got := rec.Body.String(); !strings.HasPrefix(got, `{"seq":0,"event":"idle","at":"`) || strings.Count(got, "\n") != 1 {
-		t.Errorf("got %q, want a line that says idle", got)
-	}
-	if !w.due.After(time.Now()) {
-		t.Error("the next idle line is due at once")
-	}
 }
 
 // A stop ends streams at once and properly: idle ones long after their last
@@ -265,7 +259,7 @@ func TestEventsEndWithTheDaemon(t *testing.T) {
 		c := dialing(t, dial)
 		r.srv.SetSlow(time.Second)
 		idle := openEvents(t, c, "")
-		idle.want("0 synced")
+		idle.want("+0 synced")
 		time.Sleep(14 * time.Second) // a write has 10, so its deadline has passed
 		stuck := dial()
 		defer stuck.Close()
@@ -325,8 +319,8 @@ func TestEventsLost(t *testing.T) {
 		in := bufio.NewReader(slow)
 		resp, err := http.ReadResponse(in, nil)
 		must(t, err)
-		s := &eventStream{t, resp, bufio.NewReader(resp.Body)}
-		s.want("0 synced")
+		s := newEventStream(t, resp)
+		s.want("+0 synced")
 		batch := make([]string, keys)
 		for i := range batch {
 			batch[i] = fmt.Sprint(i)
@@ -346,7 +340,7 @@ func TestEventsLost(t *testing.T) {
 				}
 				break
 			}
-			if ev.Seq != uint64(n) {
+			if ev.Seq != s.base+uint64(n) {
 				t.Fatalf("event %d has number %d", n, ev.Seq)
 			}
 		}
@@ -388,8 +382,8 @@ func TestEventsClientGone(t *testing.T) {
 	must(t, err)
 	resp, err := c.Do(req)
 	must(t, err)
-	s := &eventStream{t, resp, bufio.NewReader(resp.Body)}
-	s.want("0 synced")
+	s := newEventStream(t, resp)
+	s.want("+0 synced")
 	cancel()
 	if _, err := s.in.ReadByte(); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)

@@ -4,6 +4,7 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -35,7 +36,11 @@ func TestStreamsFollowTheTokens(t *testing.T) {
 		"the same":               {testTokens(t), testTokens(t), false, tokenA, "", []string{"default"}, false},
 		"none needed any more":   {testTokens(t), nil, false, tokenA, "", []string{"default"}, false},
 		"revoked":                {testTokens(t), set(b), false, tokenA, "", nil, true},
-		"other namespaces":       {testTokens(t), set("- {name: x, token: " + tokenA + ", namespaces: [other]}"), false, tokenA, "", []string{"other"}, false},
+		"under another name":     {testTokens(t), set("- {name: x, token: " + tokenA + ", namespaces: [ghost, default]}"), false, tokenA, "", []string{"default"}, false},
+		"other namespaces":       {testTokens(t), set("- {name: x, token: " + tokenA + ", namespaces: [other]}"), false, tokenA, "", nil, true},
+		"more namespaces":        {testTokens(t), set("- {name: x, token: " + tokenA + ", namespaces: [default, other]}"), false, tokenA, "", nil, true},
+		"all namespaces":         {testTokens(t), set("- {name: x, token: " + tokenA + ", namespaces: ['*']}"), false, tokenA, "", nil, true},
+		"more, but of the one":   {testTokens(t), set("- {name: x, token: " + tokenA + ", namespaces: ['*']}"), false, tokenA, "namespace=default&", []string{"default"}, false},
 		"without the one it has": {testTokens(t), set("- {name: x, token: " + tokenA + ", namespaces: [other]}"), false, tokenA, "namespace=default&", nil, true},
 		"needed now":             {nil, testTokens(t), false, "", "", nil, true},
 		"on the socket":          {nil, testTokens(t), true, "", "", []string{"default", "other"}, false},
@@ -77,7 +82,7 @@ func TestStreamsFollowTheTokens(t *testing.T) {
 			r.serve(l, r.srv.DataHandler(Unix))
 			c := dialing(t, l.dial)
 			s := openEvents(t, as(c, tokenA), "")
-			s.want("0 synced")
+			s.want("+0 synced")
 			time.Sleep(14 * time.Second) // a write has 10, so its deadline has passed
 			r.srv.SetTokens(set(b))
 			do(t, c, "PUT", "/v1/kv/default/k", strings.NewReader("x")).ok(t)
@@ -85,20 +90,24 @@ func TestStreamsFollowTheTokens(t *testing.T) {
 		})
 	})
 	// One that hears of nothing ends with the next line that it would have had.
-	for name, end := range map[string]func(r *rig){
-		"revoked": func(r *rig) { r.srv.SetTokens(set(b)) },
-		"its namespace left the configuration": func(r *rig) {
+	for name, tt := range map[string]struct {
+		query string
+		end   func(r *rig)
+	}{
+		"revoked":         {"namespace=default", func(r *rig) { r.srv.SetTokens(set(b)) }},
+		"of other rights": {"", func(r *rig) { r.srv.SetTokens(set("- {name: x, token: " + tokenA + ", namespaces: [default, other]}")) }},
+		"its namespace left the configuration": {"namespace=default", func(r *rig) {
 			must(t, r.store.Reload(context.Background(), []store.Namespace{{Name: "other"}}))
-		},
+		}},
 	} {
 		t.Run("idle, "+name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newAuthRig(t, func(o *rigOptions) { o.pace = testPace })
 				l := newPipe()
 				r.serve(l, r.srv.DataHandler(Unix))
-				s := openEvents(t, as(dialing(t, l.dial), tokenA), "namespace=default")
-				s.want("0 synced")
-				end(r)
+				s := openEvents(t, as(dialing(t, l.dial), tokenA), tt.query)
+				s.want("+0 synced")
+				tt.end(r)
 				began := time.Now()
 				s.ends()
 				if took := time.Since(began); took > idleEvery {
@@ -112,4 +121,33 @@ func TestStreamsFollowTheTokens(t *testing.T) {
 	r.srv.SetTokens(set(b))
 	tcp, _ := r.tcp()
 	do(t, as(tcp, tokenA), http.MethodGet, "/v1/events", nil).want(t, 401, "unauthorized", "Authorization")
+}
+
+// Who comes back with other rights than he left with begins anew, also where he missed
+// nothing; numbers of one namespace stay good.
+func TestOtherRightsBeginAnew(t *testing.T) {
+	r := newAuthRig(t)
+	tcp, _ := r.tcp()
+	c := as(tcp, tokenA)
+	do(t, c, "PUT", "/v1/kv/default/k", strings.NewReader("x")).ok(t)
+	read := func(query string, since uint64, want ...string) uint64 {
+		t.Helper()
+		s := openEvents(t, c, fmt.Sprintf("follow=false&instance=%s&since=%d%s", testInstance, since, query))
+		defer s.close()
+		return s.want(want...).Seq
+	}
+	at := read("", 0, "0 snapshot default/k 1", "+0 synced")
+	one := read("&namespace=default", 0, "0 snapshot default/k 1", "+0 synced")
+	if again := read("", at, "+0 synced"); again != at {
+		t.Errorf("back after %d: %d", at, again)
+	}
+	more, err := tokens.Parse("tokens", []byte("- {name: a, token: "+tokenA+", namespaces: [default, other]}"))
+	must(t, err)
+	r.srv.SetTokens(more)
+	if now := read("", at, "0 snapshot default/k 1", "+0 synced"); now == at {
+		t.Errorf("with other rights, the number is %d as it was", now)
+	}
+	if again := read("&namespace=default", one, "+0 synced"); again != one {
+		t.Errorf("of the one namespace, after %d: %d", one, again)
+	}
 }

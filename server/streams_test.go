@@ -3,7 +3,6 @@
 package server
 
 import (
-	"bufio"
 	"io"
 	"net/http"
 	"testing"
@@ -60,7 +59,7 @@ func tryEvents(t *testing.T, c *http.Client) (*eventStream, answer) {
 	resp, err := c.Get("http://localhost/v1/events")
 	must(t, err)
 	if resp.StatusCode == http.StatusOK {
-		return &eventStream{t, resp, bufio.NewReader(resp.Body)}, answer{}
+		return newEventStream(t, resp), answer{}
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
@@ -85,7 +84,7 @@ func TestFiniteStreamsCount(t *testing.T) {
 	r.srv.places.take(2)
 	do(t, c, "GET", "/v1/events?follow=false", nil).want(t, 429, "overloaded", "")
 	s := openEvents(t, c, "")
-	s.want("0 synced")
+	s.want("+0 synced")
 	s.close()
 	r.srv.places.give(2)
 	do(t, c, "GET", "/v1/events?follow=false", nil).ok(t)

@@ -7,9 +7,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -60,6 +63,10 @@ func reads(t *testing.T, c *http.Client) []answer {
 	} {
 		ask("GET", path, "", "")
 	}
+	for _, query := range []string{"", "namespace=default", "since=1"} { // when synced was said is the time of asking
+		a := ask("GET", "/v1/events?follow=false&"+query, "", "")
+		all[len(all)-1].body = regexp.MustCompile(`("event":"synced","at":)"[^"]*"`).ReplaceAll(a.body, []byte(`$1"now"`))
+	}
 	return all
 }
 
@@ -108,6 +115,88 @@ func TestTenantsActivityDoesNotShow(t *testing.T) {
 		if len(tags[i]) != 34 || tags[i][:9] == tags[i-1][:9] {
 			t.Errorf("ETags %s and %s have something in common", tags[i-1], tags[i])
 		}
+	}
+}
+
+// eventsBeside are the lines that tenant a is told of what happens, as they are but for
+// where their numbers start, while others do what they like: a stream, one that goes on
+// where that ended, and one that comes back late.
+func eventsBeside(t *testing.T, others func(c *http.Client)) (out []string) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newAuthRig(t, func(o *rigOptions) { o.pace = testPace })
+		l := newPipe()
+		r.serve(l, r.srv.DataHandler(Unix))
+		c := dialing(t, l.dial)
+		a := as(c, tokenA)
+		base, last := uint64(0), uint64(0)
+		take := func(s *eventStream, n int) {
+			for range n {
+				line, err := s.in.ReadString('\n')
+				must(t, err)
+				var ev api.Event
+				must(t, json.Unmarshal([]byte(line), &ev))
+				if ev.Event == api.EventSynced && (ev.Seq < base || ev.Seq > base+10) {
+					base = ev.Seq
+					out = append(out, "numbers start anew")
+				}
+				if last = ev.Seq; last > 0 {
+					line = strings.Replace(line, fmt.Sprintf(`"seq":%d,`, last), fmt.Sprintf(`"seq":%d,`, last-base), 1)
+				}
+				out = append(out, line)
+			}
+		}
+		others(c)
+		do(t, a, "PUT", "/v1/kv/default/mine", strings.NewReader("x")).ok(t)
+		s := openEvents(t, a, "")
+		take(s, 2)
+		for i := range 40 { // idle after 15, and after 35
+			time.Sleep(time.Second)
+			if others(c); i == 19 {
+				do(t, a, "PUT", "/v1/kv/default/k", strings.NewReader("x")).ok(t)
+			}
+			if i == 14 || i == 19 || i == 34 {
+				take(s, 1)
+			}
+		}
+		s.close()
+		time.Sleep(time.Second)
+		others(c)
+		do(t, a, "DELETE", "/v1/kv/default/k", nil).ok(t)
+		s = openEvents(t, a, fmt.Sprint("follow=false&since=", last))
+		take(s, 2)
+		s.ends()
+		for range 70 {
+			time.Sleep(time.Second)
+			others(c)
+		}
+		s = openEvents(t, a, fmt.Sprint("follow=false&since=", last))
+		take(s, 2)
+		s.ends()
+	})
+	return out
+}
+
+// Events of others, how many there are and who listens to them, change no byte of what
+// tenant a is told of its own.
+func TestOthersEventsDoNotShow(t *testing.T) {
+	alone := eventsBeside(t, func(*http.Client) {})
+	n := 0
+	var theirs *eventStream
+	beside := eventsBeside(t, func(c *http.Client) {
+		if n++; n == 1 {
+			theirs = openEvents(t, as(c, tokenAdm), "") // all the time, so events are kept
+		}
+		do(t, as(c, tokenB), "PUT", fmt.Sprint("/v1/kv/other/", n), strings.NewReader("x")).ok(t)
+		openEvents(t, as(c, tokenB), "follow=false").close()
+		if n == 112 {
+			theirs.close()
+		}
+	})
+	if n != 112 || len(alone) != 11 {
+		t.Fatalf("others were busy %d times; lines: %q", n, alone)
+	}
+	if d := cmp.Diff(alone, beside); d != "" {
+		t.Errorf("alone (-) and beside others (+):\n%s", d)
 	}
 }
 

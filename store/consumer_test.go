@@ -18,7 +18,7 @@ import (
 // consumer keeps the set of stored keys by what a feed tells it.
 type consumer struct {
 	r      *rig
-	space  string
+	space  string           // as of rig.feed
 	keys   map[string]int64 // bytes by namespace and key
 	synced bool
 	seq    uint64
@@ -30,7 +30,7 @@ func (c *consumer) apply(ev Event) error {
 	name := ev.Namespace + "/" + ev.Key
 	_, there := c.keys[name]
 	if ev.Kind == EventStored || ev.Kind == EventRemoved {
-		if ev.Seq <= c.seq || c.space == "" && c.seq > 0 && ev.Seq != c.seq+1 {
+		if ev.Seq != c.seq+1 {
 			return fmt.Errorf("%s after %d", tellEvent(ev), c.seq)
 		}
 		c.seq = ev.Seq
@@ -50,10 +50,9 @@ func (c *consumer) apply(ev Event) error {
 		delete(c.keys, name)
 	case EventSynced:
 		c.synced = true
-		if c.seq > 0 && ev.Seq < c.seq {
+		if ev.Seq != c.seq {
 			return fmt.Errorf("synced at %d after %d", ev.Seq, c.seq)
 		}
-		c.seq = ev.Seq
 	case EventLost:
 		c.lost++
 	}
@@ -74,12 +73,12 @@ func (c *consumer) follow(rng *rand.Rand, stop <-chan struct{}) error {
 		if !c.synced {
 			since = 0
 		}
-		f, err := c.r.s.Events(context.Background(), c.space, since)
+		f, err := c.r.s.Events(context.Background(), viewOf(c.space), since)
 		if err != nil {
 			return err
 		}
 		if f.reading {
-			c.keys, c.synced, c.seq = map[string]int64{}, false, 0
+			c.keys, c.synced, c.seq = map[string]int64{}, false, f.seq
 		}
 		err = c.take(f, rng.IntN(100), last)
 		f.Close()
@@ -123,9 +122,9 @@ func TestConsumersHaveTheLiveSet(t *testing.T) {
 				o.slotSize, o.slots, o.payload, o.relaxed, o.interval = 4096, 40, 64<<10, c.relaxed, time.Millisecond
 				o.slabs, o.spaces = 2, []Namespace{{Name: ns}, {Name: "other"}}
 			})
-			r.s.events.size = c.ring
+			r.s.events.size, r.s.events.steps = c.ring, 3
 			stop := make(chan struct{})
-			consumers := []*consumer{{r: r}, {r: r}, {r: r, space: ns}, {r: r, space: "other"}}
+			consumers := []*consumer{{r: r}, {r: r}, {r: r, space: ns}, {r: r, space: "other"}, {r: r, space: "default,other"}}
 			var readers, writers sync.WaitGroup
 			for i, cs := range consumers {
 				readers.Go(func() {
@@ -206,7 +205,7 @@ func (r *rig) liveSet(space string) map[string]int64 {
 	r.t.Helper()
 	out := map[string]int64{}
 	for _, name := range []string{ns, "other"} {
-		if space != "" && space != name {
+		if !viewOf(space).has(name) {
 			continue
 		}
 		for i := range 10 {

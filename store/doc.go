@@ -48,10 +48,11 @@
 //
 // # Events
 //
-// The committer numbers all changes in the order of the log, and tells them once
+// The committer tells all changes in the order of the log, once
 // Pebble has them, so never one of a commit that failed. While somebody listens,
 // or did lately, a ring keeps the last ones for Feeds, and keys of departures
-// that only slots are known of are read from their rows before those go.
+// that only slots are known of are read from their rows before those go. A Feed is of
+// a View, and numbers only count the events of that: of others they tell nothing.
 //
 // # Concurrency
 //

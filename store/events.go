@@ -37,9 +37,9 @@ func (k EventKind) String() string {
 
 // Event is one change of the set of stored keys, or a word about the feed.
 type Event struct {
-	// Seq grows by one with every change, in whatever namespace, and leaps with every
-	// start: no two changes ever have the same. That of a snapshot or of lost is 0: a
-	// reader that ends there begins anew.
+	// Seq counts the changes of what the feed is about, from a random start of 1 to 2^52:
+	// it grows by one with each. It tells nothing of other namespaces. That of a snapshot
+	// or of lost is 0: a reader that ends there begins anew.
 	Seq       uint64
 	Kind      EventKind
 	Namespace string // of stored, removed and snapshot
@@ -53,18 +53,22 @@ const (
 	// eventRing is how many events are kept for readers that are behind. At 72
 	// bytes each, that is 4.5 MiB and the keys, while somebody listens.
 	eventRing = 65_536
-	// eventLinger is how long events are kept after the last reader has left, so
-	// that one that lost its connection can go on where it was.
+	// eventLinger is how long events are kept after the last reader of a view has
+	// left, so that one that lost its connection can go on where it was.
 	eventLinger = time.Minute
 )
 
-// events numbers the changes in the order of the log, and keeps the last ones
+// events gives the changes positions in the order of the log, and keeps the last ones
 // while somebody listens. The committer tells them after Pebble has them, so
 // that of a commit that fails nothing is ever told. While nobody listens it only
-// counts them.
+// counts them. No position is ever handed out, for they count the changes of all
+// namespaces: readers get numbers of their view.
 type events struct {
-	size   uint64        // eventRing, less in tests
-	linger time.Duration // eventLinger, less in tests
+	size    uint64        // eventRing, less in tests
+	linger  time.Duration // eventLinger, less in tests
+	steps   int           // locateSteps, less in tests
+	draw    func() uint64 // drawStart, not random in tests
+	yielded func()        // of tests: others have the lock
 
 	// turn, of capacity 1, is held by the committer from before it decides whether
 	// to tell a batch until it has, and by whoever makes it begin to: so no batch
@@ -73,9 +77,17 @@ type events struct {
 
 	mu sync.Mutex
 	// +checklocks:mu
-	ring []Event // by sequence number modulo size; nil while nobody listens
+	ring []Event // by position modulo size, without numbers; nil while nobody listens
 	// +checklocks:mu
 	first, next uint64 // those from first on, before next, are in the ring
+	// +checklocks:mu
+	origin uint64 // the first since the ring began to be kept, or since a gap
+	// +checklocks:mu
+	counts map[string]uint64 // how many there were since then, by namespace
+	// +checklocks:mu
+	numberings map[string]*numbering // by key of the view
+	// +checklocks:mu
+	prune int // at as many numberings those that have ended are taken out
 	// +checklocks:mu
 	writing uint64 // changes that are being written: they follow at next, or never
 	// +checklocks:mu
@@ -94,19 +106,9 @@ type events struct {
 
 func newEvents() *events {
 	return &events{
-		size: eventRing, linger: eventLinger, turn: make(chan struct{}, 1), first: 1, next: 1, moved: make(chan struct{}),
+		size: eventRing, linger: eventLinger, steps: locateSteps, draw: drawStart,
+		turn: make(chan struct{}, 1), first: 1, next: 1, moved: make(chan struct{}),
 	}
-}
-
-// begin numbers the events of a process whose generations begin at born behind all
-// those of earlier ones, so that none of theirs passes for one of these. Each entry
-// is told once when it comes and once when it goes: there are at most as many events
-// in a process as entries at its start and twice the generations that it draws.
-func (e *events) begin(born uint64) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.first = 2*born - 1
-	e.next = e.first
 }
 
 // wanted tells whether somebody listens or did lately, and takes note that n
@@ -117,6 +119,7 @@ func (e *events) wanted(n int) bool {
 	e.writing = uint64(n)
 	if e.ring != nil && e.feeds == 0 && time.Since(e.quiet) > e.linger {
 		e.ring = nil
+		e.restartLocked()
 	}
 	return e.ring != nil
 }
@@ -136,20 +139,33 @@ func (e *events) tell(t told) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.writing = 0
-	if !t.whole || e.ring == nil {
+	switch {
+	case e.ring == nil:
 		e.next += uint64(t.n)
-		e.first = e.next
-	} else {
-		for _, ev := range t.events {
-			ev.Seq = e.next
-			e.ring[e.next%e.size] = ev
-			e.next++
-		}
-		if e.next-e.first > e.size {
-			e.first = e.next - e.size
-		}
+	case t.whole:
+		e.keepLocked(t.events)
+	default:
+		e.next += uint64(t.n)
+		e.restartLocked()
 	}
 	e.wakeLocked()
+}
+
+// keepLocked puts events into the ring, and counts them.
+// +checklocks:e.mu
+func (e *events) keepLocked(list []Event) {
+	run := 0 // of events of one namespace
+	for i := range list {
+		e.ring[e.next%e.size] = list[i]
+		e.next++
+		if run++; i+1 == len(list) || list[i+1].Namespace != list[i].Namespace {
+			e.counts[list[i].Namespace] += uint64(run)
+			run = 0
+		}
+	}
+	if e.next-e.first > e.size {
+		e.first = e.next - e.size
+	}
 }
 
 // fail takes note that the batch, and all later ones, will not be written.
@@ -176,59 +192,74 @@ func (e *events) close() {
 	e.wakeLocked()
 }
 
-// listen begins a feed: from is the number of its first event, and resumed tells
-// whether nothing is missing between since and that.
-func (e *events) listen(ctx context.Context, since uint64) (from uint64, resumed bool, err error) {
-	if from, resumed, ok := e.join(since, nil); ok {
-		return from, resumed, nil
+// place is where a feed begins.
+type place struct {
+	*numbering
+	next    uint64 // position of the first event to look at
+	seq     uint64 // number of the last event of the view before that
+	resumed bool   // that is what was asked for: nothing is missing in between
+}
+
+// listen begins a feed, after the event of the view with number since where it can.
+func (e *events) listen(ctx context.Context, v View, since uint64) (place, error) {
+	if p, ok := e.join(v, since, nil); ok {
+		return p, nil
 	}
 	ring := make([]Event, e.size)
 	select {
 	case e.turn <- struct{}{}:
 	case <-ctx.Done():
-		return 0, false, ctx.Err()
+		return place{}, ctx.Err()
 	}
 	defer func() { <-e.turn }()
-	from, resumed, _ = e.join(since, ring)
-	return from, resumed, nil
+	p, _ := e.join(v, since, ring)
+	return p, nil
 }
 
 // join counts a feed in if events are being kept, or begins to keep them in ring.
-func (e *events) join(since uint64, ring []Event) (from uint64, resumed, ok bool) {
+func (e *events) join(v View, since uint64, ring []Event) (p place, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.ring == nil {
 		if ring == nil {
-			return 0, false, false
+			return place{}, false
 		}
-		e.ring, e.first = ring, e.next
+		e.ring = ring
+		e.restartLocked()
 	}
+	n := e.numberingLocked(v)
+	n.feeds++
 	e.feeds++
-	if since > 0 && since < e.next && since+1 >= e.first {
-		return since + 1, true, true
+	if pos, known := e.locateLocked(n, since); known {
+		return place{n, pos, since, true}, true
 	}
-	return e.next, false, true
+	if n.over { // meanwhile
+		n = e.numberingLocked(v)
+		n.feeds++
+	}
+	return place{n, e.next, e.lastLocked(n), false}, true
 }
 
 // leave counts a feed out.
-func (e *events) leave() {
+func (e *events) leave(n *numbering) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.feeds--
-	if e.feeds == 0 {
+	if n.feeds--; n.feeds == 0 {
+		n.quiet = time.Now()
+	}
+	if e.feeds--; e.feeds == 0 {
 		e.quiet = time.Now()
 	}
 }
 
-// last returns the number of the last event; if there was none yet, one that is
-// behind those of all earlier processes.
+// last returns the position of the last event.
 func (e *events) last() uint64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.next - 1
 }
 
-// seen returns the number of the last event whose change the metadata store may
+// seen returns the position of the last event whose change the metadata store may
 // show already, told or not.
 func (e *events) seen() uint64 {
 	e.mu.Lock()

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -26,9 +27,18 @@ func ended() context.Context {
 	return ctx
 }
 
+// viewOf is all for "", else the namespaces that are named, with commas between.
+func viewOf(space string) View {
+	if space == "" {
+		return ViewOfAll()
+	}
+	return ViewOf(strings.Split(space, ",")...)
+}
+
+// feed begins one of a view.
 func (r *rig) feed(space string, since uint64) *Feed {
 	r.t.Helper()
-	f, err := r.s.Events(context.Background(), space, since)
+	f, err := r.s.Events(context.Background(), viewOf(space), since)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -66,7 +76,7 @@ func tellEvent(ev Event) string {
 func TestEvents(t *testing.T) {
 	r := newRig(t, func(o *rigOptions) { o.spaces = []Namespace{{Name: ns}, {Name: "other"}} })
 	f := r.feed(ns, 0)
-	if d := cmp.Diff([]string{"0 synced"}, drain(t, f)); d != "" {
+	if d := cmp.Diff([]string{"1000 synced"}, drain(t, f)); d != "" {
 		t.Errorf("an empty store: %s", d)
 	}
 	r.mustStore(100, "a", "b", "c", "d", "e")
@@ -91,12 +101,12 @@ func TestEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"1 stored default/a 100", "2 stored default/b 100", "3 stored default/c 100", "4 stored default/d 100", "5 stored default/e 100",
-		"6 stored default/x 1000", "7 stored default/y 1000", "8 stored default/z 1000",
-		"9 removed default/a 100 removed", "10 removed default/b 100 forced",
-		"11 removed default/c 100 replaced", "12 stored default/c 200",
-		"13 removed default/x 1000 expired", "14 stored default/x 1000", "15 removed default/y 1000 expired", "16 removed default/z 1000 expired",
-		"17 removed default/d 100 corrupt", "18 removed default/e 100 io_error",
+		"1001 stored default/a 100", "1002 stored default/b 100", "1003 stored default/c 100", "1004 stored default/d 100", "1005 stored default/e 100",
+		"1006 stored default/x 1000", "1007 stored default/y 1000", "1008 stored default/z 1000",
+		"1009 removed default/a 100 removed", "1010 removed default/b 100 forced",
+		"1011 removed default/c 100 replaced", "1012 stored default/c 200",
+		"1013 removed default/x 1000 expired", "1014 stored default/x 1000", "1015 removed default/y 1000 expired", "1016 removed default/z 1000 expired",
+		"1017 removed default/d 100 corrupt", "1018 removed default/e 100 io_error",
 	}
 	r.await()
 	got := drain(t, f)
@@ -105,7 +115,7 @@ func TestEvents(t *testing.T) {
 	}
 	cleared := map[string]bool{}
 	for _, line := range got[min(len(want), len(got)):] {
-		cleared[line[3:]] = true
+		cleared[line[5:]] = true
 	}
 	if d := cmp.Diff(map[string]bool{"removed default/c 200 cleared": true, "removed default/x 1000 cleared": true}, cleared); d != "" {
 		t.Errorf("cleared: %s", d)
@@ -129,41 +139,52 @@ func TestFeedBegins(t *testing.T) {
 	r.mustStore(100, "a", "b")
 	r.storeIn("other", 10, "o")
 	all := r.feed("", 0)
-	if d := cmp.Diff([]string{"0 snapshot default/a 100", "0 snapshot default/b 100", "0 snapshot other/o 10", "3 synced"}, drain(t, all)); d != "" {
+	if d := cmp.Diff([]string{"0 snapshot default/a 100", "0 snapshot default/b 100", "0 snapshot other/o 10", "1000 synced"}, drain(t, all)); d != "" {
 		t.Errorf("all: %s", d)
 	}
 	mine := r.feed(ns, 0)
-	if d := cmp.Diff([]string{"0 snapshot default/a 100", "0 snapshot default/b 100", "3 synced"}, drain(t, mine)); d != "" {
+	if d := cmp.Diff([]string{"0 snapshot default/a 100", "0 snapshot default/b 100", "2000 synced"}, drain(t, mine)); d != "" {
 		t.Errorf("one namespace: %s", d)
 	}
 	r.storeIn("other", 10, "p")
 	r.remove(false, "a")
 	r.mustStore(100, "c")
-	if d := cmp.Diff([]string{"5 removed default/a 100 removed", "6 stored default/c 100"}, drain(t, mine)); d != "" {
+	if d := cmp.Diff([]string{"2001 removed default/a 100 removed", "2002 stored default/c 100"}, drain(t, mine)); d != "" {
 		t.Errorf("changes of one namespace: %s", d)
 	}
-	if d := cmp.Diff([]string{"4 stored other/p 10", "5 removed default/a 100 removed", "6 stored default/c 100"}, drain(t, all)); d != "" {
+	if d := cmp.Diff([]string{"1001 stored other/p 10", "1002 removed default/a 100 removed", "1003 stored default/c 100"}, drain(t, all)); d != "" {
 		t.Errorf("all changes: %s", d)
 	}
-	if n := all.Last(); n != 6 {
-		t.Errorf("last: %d", n)
+	if a, m := all.Last(), mine.Last(); a != 1003 || m != 2002 {
+		t.Errorf("last: %d and %d", a, m)
 	}
-	for since, want := range map[uint64][]string{
-		4:          {"5 removed default/a 100 removed", "6 stored default/c 100", "6 synced"},
-		6:          {"6 synced"},
-		3:          {"4 stored other/p 10", "5 removed default/a 100 removed", "6 stored default/c 100", "6 synced"},
-		2:          {"0 snapshot default/b 100", "0 snapshot default/c 100", "0 snapshot other/o 10", "0 snapshot other/p 10", "6 synced"}, // nobody listened then
-		7:          {"0 snapshot default/b 100", "0 snapshot default/c 100", "0 snapshot other/o 10", "0 snapshot other/p 10", "6 synced"}, // of another process
-		^uint64(0): {"0 snapshot default/b 100", "0 snapshot default/c 100", "0 snapshot other/o 10", "0 snapshot other/p 10", "6 synced"},
+	anew := []string{"0 snapshot default/b 100", "0 snapshot default/c 100", "0 snapshot other/o 10", "0 snapshot other/p 10", "1003 synced"}
+	mineAnew := []string{"0 snapshot default/b 100", "0 snapshot default/c 100", "2002 synced"}
+	for _, tt := range []struct {
+		space string
+		since uint64
+		want  []string
+	}{
+		{"", 1001, []string{"1002 removed default/a 100 removed", "1003 stored default/c 100", "1003 synced"}},
+		{"", 1003, []string{"1003 synced"}},
+		{"", 1000, []string{"1001 stored other/p 10", "1002 removed default/a 100 removed", "1003 stored default/c 100", "1003 synced"}},
+		{"", 999, anew},  // nobody was given that
+		{"", 1004, anew}, // nor that
+		{"", 2001, anew}, // another view's
+		{"", ^uint64(0), anew},
+		{ns, 2000, []string{"2001 removed default/a 100 removed", "2002 stored default/c 100", "2002 synced"}},
+		{ns, 2001, []string{"2002 stored default/c 100", "2002 synced"}},
+		{ns, 2002, []string{"2002 synced"}},
+		{ns, 1999, mineAnew},
+		{ns, 2003, mineAnew},
+		{ns, 1002, mineAnew},
+		{"nobody's", 2000, []string{"3000 synced"}},
 	} {
-		got := drain(t, r.feed("", since))
+		got := drain(t, r.feed(tt.space, tt.since))
 		sortSnapshot(got)
-		if d := cmp.Diff(want, got); d != "" {
-			t.Errorf("since %d: %s", since, d)
+		if d := cmp.Diff(tt.want, got); d != "" {
+			t.Errorf("%q since %d: %s", tt.space, tt.since, d)
 		}
-	}
-	if _, err := r.s.Events(context.Background(), "nobody's", 0); !errors.Is(err, ErrNamespace) {
-		t.Errorf("no namespace: %v", err)
 	}
 }
 
@@ -199,7 +220,7 @@ func TestLongSnapshot(t *testing.T) {
 			t.Fatal(err)
 		}
 		if ev.Kind == EventSynced {
-			if want := uint64(n + 3); ev.Seq != want {
+			if want := uint64(1000 + 2); ev.Seq != want {
 				t.Errorf("synced at %d, want %d: after what changed while the snapshot was read", ev.Seq, want)
 			}
 			break
@@ -226,7 +247,7 @@ func TestSlowReaderIsLost(t *testing.T) {
 	drain(t, quick)
 	for i, k := range names(5) {
 		r.mustStore(10, k)
-		if got := drain(t, quick); len(got) != 1 || got[0] != fmt.Sprintf("%d stored default/%s 10", i+1, k) {
+		if got := drain(t, quick); len(got) != 1 || got[0] != fmt.Sprintf("%d stored default/%s 10", 1000+i+1, k) {
 			t.Errorf("a reader that keeps up: %q", got)
 		}
 	}
@@ -236,11 +257,11 @@ func TestSlowReaderIsLost(t *testing.T) {
 	if _, err := slow.Next(context.Background()); !errors.Is(err, io.EOF) {
 		t.Errorf("after lost: %v", err)
 	}
-	last := r.feed(ns, 1)
-	if got := drain(t, last); len(got) != 5 || got[4] != "5 synced" {
+	last := r.feed(ns, 1001)
+	if got := drain(t, last); len(got) != 5 || got[0][:4] != "1002" || got[4] != "1005 synced" {
 		t.Errorf("since what is still known: %q", got)
 	}
-	if got := drain(t, r.feed(ns, 0)); len(got) != 6 || got[5] != "5 synced" {
+	if got := drain(t, r.feed(ns, 0)); len(got) != 6 || got[5] != "1005 synced" {
 		t.Errorf("anew: %q", got)
 	}
 }
@@ -261,7 +282,7 @@ func TestNothingIsToldOfAFailedCommit(t *testing.T) {
 	if got := drain(t, f); len(got) != 0 {
 		t.Errorf("told: %q", got)
 	}
-	if n := f.Last(); n != 2 {
+	if n := f.Last(); n != 1000 {
 		t.Errorf("last: %d", n)
 	}
 	if _, err := late.Next(context.Background()); !errors.Is(err, ErrUnavailable) {
@@ -279,7 +300,7 @@ func TestSyncedAfterAFailure(t *testing.T) {
 		t.Errorf("while it is being written: %q", got)
 	}
 	r.s.events.fail()
-	if d := cmp.Diff([]string{"0 synced"}, drain(t, f)); d != "" {
+	if d := cmp.Diff([]string{"1000 synced"}, drain(t, f)); d != "" {
 		t.Error(d)
 	}
 }
@@ -336,7 +357,7 @@ func TestEventsOfOneBatch(t *testing.T) {
 	stuck.free()
 	<-done
 	r.await()
-	if d := cmp.Diff([]string{"1 stored default/a 10", "2 removed default/a 10 expired"}, drain(t, f)); d != "" {
+	if d := cmp.Diff([]string{"1001 stored default/a 10", "1002 removed default/a 10 expired"}, drain(t, f)); d != "" {
 		t.Error(d)
 	}
 }
@@ -361,7 +382,7 @@ func TestSyncedWaitsForWhatTheSnapshotShows(t *testing.T) {
 	}
 	stuck.free()
 	<-done
-	if d := cmp.Diff([]string{"1 stored default/a 10", "1 synced"}, drain(t, f)); d != "" {
+	if d := cmp.Diff([]string{"1001 stored default/a 10", "1001 synced"}, drain(t, f)); d != "" {
 		t.Errorf("afterwards: %s", d)
 	}
 }
@@ -376,14 +397,14 @@ func TestFeedThatBeginsDuringACommit(t *testing.T) {
 	done := make(chan []StoreResult)
 	go func() { done <- r.store(10, StoreOptions{}, "a", "b") }()
 	stuck.hangs(r)
-	if _, err := r.s.Events(ended(), ns, 0); !errors.Is(err, context.Canceled) {
+	if _, err := r.s.Events(ended(), ViewOf(ns), 0); !errors.Is(err, context.Canceled) {
 		t.Errorf("at its deadline: %v", err)
 	}
 	began := make(chan *Feed)
 	go func() { began <- r.feed(ns, 0) }()
 	stuck.free()
 	<-done
-	if d := cmp.Diff([]string{"0 snapshot default/a 10", "0 snapshot default/b 10", "2 synced"}, drain(t, <-began)); d != "" {
+	if d := cmp.Diff([]string{"0 snapshot default/a 10", "0 snapshot default/b 10", "1000 synced"}, drain(t, <-began)); d != "" {
 		t.Error(d)
 	}
 }
@@ -423,13 +444,13 @@ func TestEventsLinger(t *testing.T) {
 	r.mustStore(10, "a")
 	f = r.feed(ns, 0)
 	f.Close()
-	if f = r.feed(ns, 0); f.Last() != 1 {
+	if f = r.feed(ns, 0); f.Last() != 1001 {
 		t.Fatal(f.Last())
 	}
 	f.Close()
 	r.mustStore(10, "b")
-	again := r.feed(ns, 1)
-	if d := cmp.Diff([]string{"2 stored default/b 10", "2 synced"}, drain(t, again)); d != "" {
+	again := r.feed(ns, 1001)
+	if d := cmp.Diff([]string{"1002 stored default/b 10", "1002 synced"}, drain(t, again)); d != "" {
 		t.Errorf("within the time: %s", d)
 	}
 	again.Close()
@@ -438,7 +459,7 @@ func TestEventsLinger(t *testing.T) {
 	if r.ringed() {
 		t.Error("events are kept for nobody")
 	}
-	if got := drain(t, r.feed(ns, 2)); len(got) != 4 || got[3] != "3 synced" {
+	if got := drain(t, r.feed(ns, 1002)); len(got) != 4 || got[3] != "2000 synced" {
 		t.Errorf("after the time: %q, want a snapshot of three", got)
 	}
 }
@@ -467,7 +488,7 @@ func TestFeedWaits(t *testing.T) {
 	}()
 	for i, k := range names(3) {
 		r.mustStore(10, k)
-		if line := <-got; line != fmt.Sprintf("%d stored default/%s 10", i+1, k) {
+		if line := <-got; line != fmt.Sprintf("%d stored default/%s 10", 1000+i+1, k) {
 			t.Errorf("%q", line)
 		}
 	}
@@ -479,42 +500,32 @@ func TestFeedWaits(t *testing.T) {
 	if err := <-closed; err != nil {
 		t.Error(err)
 	}
-	if _, err := r.s.Events(context.Background(), ns, 0); !errors.Is(err, ErrClosed) {
+	if _, err := r.s.Events(context.Background(), ViewOf(ns), 0); !errors.Is(err, ErrClosed) {
 		t.Errorf("after the end: %v", err)
 	}
 }
 
-// A number that an earlier process gave goes for none of this one, however few
-// generations that drew and however many entries left under it.
+// A number that an earlier process gave goes for none of this one, whatever it does.
 func TestSinceAnEarlierProcess(t *testing.T) {
 	r := newRig(t)
-	f := r.feed(ns, 0)
 	keys := names(40)
-	r.mustStore(1000, keys...)
-	r.await()
-	numbers := []uint64{f.Last()}
-	f.Close()
-	for i := range 3 {
-		r.restart()
+	var numbers []uint64
+	for i := range 4 {
+		r.s.events.draw = drawStart
 		f := r.feed(ns, 0)
-		if i == 1 {
-			r.mustStore(1000, keys[:20]...)
-		} else {
-			r.remove(false, keys...)
-		}
+		r.mustStore(1000, keys[:10*(i+1)]...)
+		r.remove(false, keys...)
 		r.await()
 		for _, since := range numbers {
-			if from, resumed, _ := r.s.events.join(since, nil); resumed {
-				t.Errorf("start %d, since %d of an earlier process: goes on at %d", i, since, from)
-			} else {
-				r.s.events.leave()
+			p, err := r.s.events.listen(context.Background(), ViewOf(ns), since)
+			if err != nil || p.resumed {
+				t.Errorf("start %d, since %d of an earlier process: goes on, %v", i, since, err)
 			}
+			r.s.events.leave(p.numbering)
 		}
-		if last, of := f.Last(), numbers[len(numbers)-1]; last <= of {
-			t.Errorf("start %d: the last number is %d, an earlier process gave %d", i, last, of)
-		}
-		numbers = append(numbers, f.Last())
+		numbers = append(numbers, f.Last()-5, f.Last())
 		f.Close()
+		r.restart()
 	}
 }
 

@@ -22,12 +22,13 @@ const snapshotPages = 16
 // Feed tells one reader what is stored and what changes. Next and Close belong to
 // one goroutine.
 type Feed struct {
-	s     *Store
-	space string // "": all
+	s    *Store
+	nums *numbering
 
-	next   uint64 // number of the first event that was not looked at
+	next   uint64 // position of the first event that was not looked at
+	seq    uint64 // number of the last one of the view before that
 	synced bool   // EventSynced was told
-	target uint64 // it is told after this event
+	target uint64 // it is told after the event at this position
 	ended  bool
 	closed bool
 
@@ -38,9 +39,11 @@ type Feed struct {
 	page    []Event
 }
 
-// Events begins a feed of a namespace, or of all for "". It goes on after the
-// event with number since, of this process, if what follows is still known;
-// otherwise, and for 0, it tells what is there first (EventSnapshot).
+// Events begins a feed of a view. It goes on after the event with number since, which
+// a feed of the same view gave, if what follows is still known: if that was a feed of
+// this process, the last one of them ended less than a minute ago, and there were not
+// too many changes since, whatever of. Otherwise, and for 0, it tells what is there
+// first (EventSnapshot).
 //
 // Then come the changes, in the order of the log. EventSynced stands where the
 // reader has been told all that was there, or had changed, when the feed began;
@@ -52,21 +55,16 @@ type Feed struct {
 //
 // A change is told once the metadata store has it: durable in sync mode; in
 // relaxed mode a crash may undo the last interval. The caller must Close.
-func (s *Store) Events(ctx context.Context, ns string, since uint64) (*Feed, error) {
-	if ns != "" {
-		if _, err := s.space(ns); err != nil {
-			return nil, err
-		}
-	}
+func (s *Store) Events(ctx context.Context, v View, since uint64) (*Feed, error) {
 	if err := s.begin(); err != nil {
 		return nil, err
 	}
 	defer s.work.Done()
-	from, resumed, err := s.events.listen(ctx, since)
+	p, err := s.events.listen(ctx, v, since)
 	if err != nil {
 		return nil, err
 	}
-	return &Feed{s: s, space: ns, next: from, reading: !resumed, target: s.events.last()}, nil
+	return &Feed{s: s, nums: p.numbering, next: p.next, seq: p.seq, reading: !p.resumed, target: s.events.last()}, nil
 }
 
 // Next returns the next event, and waits for one if there is none. An event that
@@ -106,25 +104,33 @@ func (f *Feed) Next(ctx context.Context) (Event, error) {
 	}
 }
 
-// Last returns the number of the last change that there has been: where a reader
-// that wants no more than what there is may end.
-func (f *Feed) Last() uint64 { return f.s.events.last() }
+// Last returns the number of the last change of the view that there has been: where a
+// reader that wants no more than what there is may end.
+func (f *Feed) Last() uint64 {
+	e := f.s.events
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if f.nums.over {
+		return f.seq
+	}
+	return e.lastLocked(f.nums)
+}
 
-// Seen returns the number after which another feed may go on without missing
-// anything: that of the last change that Next has looked at, in whatever
-// namespace. It is 0 while the snapshot is told.
+// Seen returns the number after which another feed of the view may go on without
+// missing anything: that of the last change that Next has returned, or of the last
+// before the feed began. It is 0 while the snapshot is told.
 func (f *Feed) Seen() uint64 {
 	if f.reading {
 		return 0
 	}
-	return f.next - 1
+	return f.seq
 }
 
 // Close ends the feed. For a while a new one can go on after its last event.
 func (f *Feed) Close() {
 	if !f.closed {
 		f.closed = true
-		f.s.events.leave()
+		f.s.events.leave(f.nums)
 	}
 }
 
@@ -133,21 +139,26 @@ func (f *Feed) take() (Event, <-chan struct{}, error) {
 	e := f.s.events
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for {
+	for steps := 1; ; steps++ {
 		switch {
 		case f.ended:
 			return Event{}, nil, io.EOF
-		case f.next < e.first:
+		case f.nums.over || f.next < e.first && !f.skipLocked():
 			f.ended = true
 			return Event{Kind: EventLost, At: f.s.nowMS()}, nil, nil
 		case !f.synced && (f.next > f.target || e.failed && f.next == e.next):
 			f.synced = true
-			return Event{Seq: f.next - 1, Kind: EventSynced, At: f.s.nowMS()}, nil, nil
+			return Event{Seq: f.seq, Kind: EventSynced, At: f.s.nowMS()}, nil, nil
 		case f.next < e.next:
 			ev := e.ring[f.next%e.size]
 			f.next++
-			if f.space == "" || ev.Namespace == f.space {
+			if f.nums.view.has(ev.Namespace) {
+				f.seq++
+				ev.Seq = f.seq
 				return ev, nil, nil
+			}
+			if steps%e.steps == 0 {
+				e.yieldLocked()
 			}
 		case e.closed:
 			return Event{}, nil, ErrClosed
@@ -158,8 +169,19 @@ func (f *Feed) take() (Event, <-chan struct{}, error) {
 	}
 }
 
+// skipLocked goes on behind events that are no longer in the ring, if they were all of
+// others: how much these do must not end a feed that has missed nothing.
+// +checklocks:f.s.events.mu
+func (f *Feed) skipLocked() bool {
+	pos, ok := f.s.events.locateLocked(f.nums, f.seq)
+	if ok {
+		f.next = pos
+	}
+	return ok
+}
+
 // read gets the next rows of the snapshot. What changes while it is read has a
-// number behind f.next, for the rows are read later than that was drawn.
+// position behind f.next, for the rows are read later than that was drawn.
 func (f *Feed) read() error {
 	s := f.s
 	if err := s.begin(); err != nil {
@@ -179,7 +201,7 @@ func (f *Feed) read() error {
 			return false
 		}
 		seen++
-		if rowErr == nil && (f.space == "" || row.Namespace == f.space) {
+		if rowErr == nil && f.nums.view.has(row.Namespace) {
 			f.page = append(f.page, Event{Kind: EventSnapshot, Namespace: row.Namespace, Key: row.Key, Bytes: int64(row.Len), At: row.StoredAt})
 		}
 		return true

@@ -41,6 +41,7 @@ type rig struct {
 	gone  map[int]error // devices that cannot be opened, and why
 	clock atomic.Int64  // unix ns
 	s     *Store
+	draws uint64 // numberings of events that began: the nth starts at n thousand
 }
 
 type rigOptions struct {
@@ -151,6 +152,10 @@ func (r *rig) start() {
 	r.t.Helper()
 	if err := r.open(); err != nil {
 		r.t.Fatalf("open: %v", err)
+	}
+	r.s.events.draw = func() uint64 { // under events.mu
+		r.draws++
+		return 1000 * r.draws
 	}
 }
 

@@ -97,14 +97,11 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err := s.recover(ctx, seeded); err != nil {
 		return nil, err
 	}
-	// As many as there can be entries are left out, so that events never get the
-	// number of an earlier process's: see events.begin.
-	born, err := o.Meta.NextGenerations(1 + uint64(len(s.x.life)))
+	born, err := o.Meta.NextGenerations(1)
 	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
 	s.born = born
-	s.events.begin(born)
 	s.full.Store(-1)
 	s.fewFiles.Store(-1)
 	s.watchSpace()

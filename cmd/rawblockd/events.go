@@ -43,7 +43,7 @@ func (c *cli) eventsVerb() *cobra.Command {
 	f.BoolVar(&w.o.Once, "once", false, "end after what there is")
 	f.BoolVar(&w.changes, "changes", false, "leave out the snapshot of what is there")
 	f.StringSliceVar(&w.only, "only", nil, "kinds of events to print, with commas between: snapshot, stored, removed, synced, lost, idle")
-	f.Uint64Var(&w.o.Since, "since", 0, "go on behind the event with this number, of --instance")
+	f.Uint64Var(&w.o.Since, "since", 0, "go on behind the event with this number, of --instance and of the same namespaces")
 	f.StringVar(&w.o.Instance, "instance", "", "the daemon's instance that --since is of")
 	cmd.Flags().Lookup("json").Usage = "print one JSON object a line"
 	registered(cmd.RegisterFlagCompletionFunc("only", listOf(words(eventKinds()...))))
@@ -84,7 +84,7 @@ func (c *cli) follow(ctx context.Context, cl *client.Client, w *watch) error {
 			return nil
 		case errors.Is(err, io.EOF):
 			c.whereToGoOn(w)
-			return errors.New("events: the daemon ended the stream; it is being stopped, most likely: start this again when it is back")
+			return errors.New("events: the daemon ended the stream: it is being stopped, or what may be seen here was changed; start this again")
 		case err != nil:
 			c.whereToGoOn(w)
 			return err

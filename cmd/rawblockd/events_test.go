@@ -95,7 +95,7 @@ func TestEventsEnd(t *testing.T) {
 	const goOn = "to go on from here: --since 104 --instance i1\n"
 	addr, _ := streamOf(t, false, eventLines()...)
 	r := command(t, "events", "--addr", addr)
-	if r.code != exitFailed || r.errors != goOn+"rawblockd: events: the daemon ended the stream; it is being stopped, most likely: start this again when it is back\n" {
+	if r.code != exitFailed || r.errors != goOn+"rawblockd: events: the daemon ended the stream: it is being stopped, or what may be seen here was changed; start this again\n" {
 		t.Errorf("ended by the daemon: got %+v", r)
 	}
 	addr, _ = streamOf(t, true, append(eventLines(), `{"seq":105,"event":"lost","at":"2026-01-02T03:04:05Z"}`)...)
