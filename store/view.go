@@ -141,7 +141,7 @@ func (e *events) locateLocked(n *numbering, seq uint64) (pos uint64, ok bool) {
 		return pos, pos >= e.first
 	}
 	for steps := 1; missing > 0; steps++ {
-		if n.over || pos <= e.first {
+		if pos <= e.first { // after a gap, it is behind all that
 			return 0, false
 		}
 		pos--
