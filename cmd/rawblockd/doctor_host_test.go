@@ -186,7 +186,7 @@ func TestDoctorMemory(t *testing.T) {
 
 func TestDoctorSHM(t *testing.T) {
 	d := otherHost(t, nil)
-	d.cfg.SHM.Dirs = []string{"/nonexistent", t.TempDir()}
+	d.cfg.SHM.Dirs = []string{filepath.Join(t.TempDir(), "none"), t.TempDir()}
 	d.checkSHM()
 	d.found[0].wants(t, verdictWarn, "no such file", "mount -t tmpfs")
 	if s, err := spaceAt(d.cfg.SHM.Dirs[1]); err == nil && s.kind != "memory" {
@@ -276,7 +276,7 @@ func TestDoctorCertificate(t *testing.T) {
 		{over, overKey, verdictFail, "expired at"},
 		{early, earlyKey, verdictFail, "valid only from"},
 		{cert, stranger, verdictFail, "private key does not match"},
-		{cert, "/nonexistent", verdictFail, "no such file"},
+		{cert, filepath.Join(t.TempDir(), "none"), verdictFail, "no such file"},
 	} {
 		d := otherHost(t, nil)
 		d.cfg.TLS.CertFile, d.cfg.TLS.KeyFile = tt.cert, tt.key

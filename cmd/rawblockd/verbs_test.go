@@ -152,7 +152,7 @@ func testLeaseVerbs(t *testing.T, at func(...string) []string) {
 func TestPlaces(t *testing.T) {
 	_, addr := serveIn(t, shortDir(t))
 	dir := t.TempDir()
-	empty := filepath.Join(dir, "empty")
+	empty, none := filepath.Join(dir, "empty"), filepath.Join(dir, "none")
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func TestPlaces(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"put", "n", "/nonexistent"}, `put "n": read /nonexistent: no such file or directory`},
+		{[]string{"put", "n", none}, `put "n": read ` + none + `: no such file or directory`},
 		{[]string{"put", "n", dir}, `put "n": ` + dir + ` is not a regular file`},
 		{[]string{"put", "n", empty}, `put "n": ` + empty + ` is empty: a payload has at least one byte`},
 		{[]string{"put", "n"}, `put "n": stdin is empty: a payload has at least one byte`},

@@ -201,7 +201,7 @@ func (s *script) again(ts *testscript.TestScript, r request) *pending {
 	defer tick.Stop()
 	for {
 		if r.expiring != "" {
-			put := request{listener: "unix", method: "PUT", target: "/v1/kv/default/" + r.expiring + "?ttl_ms=1&overwrite=true", body: []byte("x"), hasBody: true, stall: -1}
+			put := request{listener: "unix", method: "PUT", target: "/v1/kv/default/" + r.expiring + "?ttl_ms=1&overwrite=true&force=true", body: []byte("x"), hasBody: true, stall: -1}
 			s.finishOne(ts, s.send(ts, put))
 		}
 		p := s.send(ts, r)
