@@ -336,6 +336,17 @@ func TestPinsAreCapped(t *testing.T) {
 	if err := res.Results[4].Err; !errors.Is(err, ErrPinLimit) || !strings.Contains(err.Error(), "leases.max_pinned") {
 		t.Errorf("why: %v", err)
 	}
+	if _, _, err := r.s.Release(res.Lease.ID); err != nil {
+		t.Error(err)
+	}
+	// So are those that a lookup takes, and what it could not protect is no hit.
+	found, err := r.s.Lookup(context.Background(), ns, keys, LookupOptions{Lease: &LeaseRequest{}})
+	if err != nil || !cmp.Equal(statuses(found.Results), []Status{OK, OK, OK, Busy, Busy}) || found.Hits != 3 || found.PrefixHits != 3 || found.Lease.Entries != 3 {
+		t.Errorf("lookup: %+v %v", found, err)
+	}
+	if err := found.Results[3].Err; !errors.Is(err, ErrPinLimit) {
+		t.Errorf("lookup: why: %v", err)
+	}
 }
 
 // H23: expiry is absolute, holds across restarts, and a pin outlives it.

@@ -151,6 +151,44 @@ func TestPulledDriveLosesNoEntries(t *testing.T) {
 	})
 }
 
+// One write is enough to know that the device is gone: stores go elsewhere from the
+// next one on, no slot is put out of use for it, and five seconds after it is back it
+// serves.
+func TestWriteToAPulledDrive(t *testing.T) {
+	for _, gone := range []error{syscall.ENODEV, syscall.ENXIO, syscall.ENOMEDIUM} {
+		inBubble(t, func(o *rigOptions) { o.slabs = 2 }, func(t *testing.T, r *rig) {
+			keys := names(40)
+			r.mustStoreTogether(1000, keys...)
+			all0 := r.devs[0].Geometry().Size
+			r.devs[0].FailRange(ioengine.Write, 0, all0, gone)
+			r.devs[0].FailRange(ioengine.Read, 0, all0, gone)
+			if err := r.s.Drain(context.Background(), "s1"); err != nil {
+				t.Fatal(err)
+			}
+			if got := r.store(1000, StoreOptions{}, "first")[0]; got.Status == OK {
+				t.Errorf("store on it: %+v", got)
+			}
+			if err := r.s.Resume(context.Background(), "s1"); err != nil {
+				t.Fatal(err)
+			}
+			st := r.slabStatus("s0")
+			if st.Health != HealthOffline || !strings.Contains(st.Reason, "its device is gone") || st.Counts.Used != 20 || st.Counts.Quarantined != 0 {
+				t.Errorf("%v: status: %+v", gone, st)
+			}
+			more := []string{"more0", "more1", "more2", "more3"}
+			r.mustStoreTogether(1000, more...)
+			if got := r.on(1, more...); len(got) != len(more) {
+				t.Errorf("%v: %d of %d stores went to the other", gone, len(got), len(more))
+			}
+			r.devs[0].Heal()
+			time.Sleep(5*time.Second + watchEvery)
+			if got := r.load(1, keys...); !cmp.Equal(got, all(40, OK)) {
+				t.Errorf("%v: plugged in again: %v", gone, got)
+			}
+		})
+	}
+}
+
 // C20: one error in ten is degraded, never offline, and not for long after it ends.
 func TestErrorRateDegrades(t *testing.T) {
 	inBubble(t, func(o *rigOptions) { o.slots, o.workers = 400, 1 }, func(t *testing.T, r *rig) {

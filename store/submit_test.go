@@ -32,6 +32,17 @@ func TestNotTheDevicesFault(t *testing.T) {
 		if got := r.load(1, keys...); !cmp.Equal(got, all(40, OK)) {
 			t.Errorf("loads afterwards: %v", got)
 		}
+		for _, err := range []error{syscall.EAGAIN, syscall.ENOMEM, syscall.EINVAL} {
+			busy.after(0, err)
+			if got := r.store(1000, StoreOptions{}, "new")[0]; got.Status != IOError {
+				t.Errorf("store: %+v", got)
+			}
+		}
+		r.s.work.Wait()
+		if st := r.slabStatus("s0"); st.Health != HealthOnline || st.Counts.Used != 40 || st.Counts.Quarantined != 0 || st.Counts.Free != st.Counts.Total-40 {
+			t.Errorf("after stores: %+v", st)
+		}
+		busy.after(-1, nil)
 	})
 }
 
