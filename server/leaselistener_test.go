@@ -195,3 +195,25 @@ func TestLeaseListenerIsInTime(t *testing.T) {
 		})
 	}
 }
+
+// Of a stranger nothing is read but the header: the answer does not wait for a body,
+// and the connection ends with it.
+func TestLeaseListenerDoesNotReadStrangers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(o *rigOptions) { o.pace = testPace })
+		h := r.srv.LeaseHandler(LeaseOptions{Namespaces: []string{"default"}, Allow: []netip.Prefix{netip.MustParsePrefix("192.0.2.1/32")}})
+		l := newPipe()
+		r.run(r.srv.Listener(l), http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			req.RemoteAddr = "192.0.2.2:5" // a pipe has none
+			h.ServeHTTP(w, req)
+		}))
+		c := l.dial()
+		defer c.Close()
+		began := time.Now()
+		a := exchangeRaw(t, c, "PUT /v1/kv/default/k HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\nabc")
+		a.want(t, 403, "foreign_address", "")
+		if took := time.Since(began); took != 0 || !a.closes {
+			t.Errorf("answered after %v, closed: %v", took, a.closes)
+		}
+	})
+}

@@ -50,6 +50,9 @@ func TestBusyMemory(t *testing.T) {
 				if took := time.Since(began); took != DefaultMemoryWait || a.header.Get("Retry-After") == "" {
 					t.Errorf("took %v, want %v; header %v", took, DefaultMemoryWait, a.header)
 				}
+				if got := counter(t, r.srv.metrics.refused.WithLabelValues("stream_bytes")); got != 1 {
+					t.Errorf("counted %v refusals, want 1", got)
+				}
 				time.Sleep(20 * time.Second)
 				exchangeRaw(t, c, request).ok(t)
 			})
