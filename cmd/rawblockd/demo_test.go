@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -87,8 +88,9 @@ func TestDemoWithoutSpace(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "are needed: free ") || !strings.Contains(err.Error(), "--dir") {
 		t.Errorf("got %v", err)
 	}
-	err = (&cli{stdout: io.Discard, stderr: io.Discard}).demo(t.Context(), "/nonexistent", smallPlan())
-	if err == nil || !strings.Contains(err.Error(), `"/nonexistent"`) {
+	none := filepath.Join(t.TempDir(), "none")
+	err = (&cli{stdout: io.Discard, stderr: io.Discard}).demo(t.Context(), none, smallPlan())
+	if err == nil || !strings.Contains(err.Error(), strconv.Quote(none)) {
 		t.Errorf("no such directory: got %v", err)
 	}
 }
