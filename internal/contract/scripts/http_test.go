@@ -256,7 +256,7 @@ func (s *script) send(ts *testscript.TestScript, r request) *pending {
 			req.Body = http.NoBody
 		}
 	}
-	tr := &http.Transport{DisableKeepAlives: true, DisableCompression: true, DialContext: func(context.Context, string, string) (net.Conn, error) {
+	tr := &http.Transport{DisableKeepAlives: true, DisableCompression: true, ExpectContinueTimeout: patience, DialContext: func(context.Context, string, string) (net.Conn, error) {
 		return s.dial(ts, r.listener)
 	}}
 	client := &http.Client{
