@@ -9,6 +9,9 @@ import (
 	"github.com/rawblockd/rawblockd/store"
 )
 
+// AuditMessage is the message of audit lines, of level info.
+const AuditMessage = "audit"
+
 // audit logs a change that somebody may have to answer for: what was done, to
 // what, and by whom. One whose outcome is not known, or that failed half way, is
 // logged with its error.
@@ -17,7 +20,7 @@ func (s *Server) audit(x *exchange, r *http.Request, what string, err error, att
 	if err != nil {
 		line = append(line, "err", err)
 	}
-	s.o.Log.Info("audit", line...)
+	s.o.Log.Info(AuditMessage, line...)
 }
 
 // auditForced logs a store that replaced entries although leases protected them,

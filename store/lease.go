@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"slices"
 	"sort"
 	"time"
@@ -85,6 +86,10 @@ func (h *leaseHeap) Pop() any {
 	return l
 }
 
+// mostLeases is how many leases a namespace may have at once: some 50 MB. One that
+// gives none back gets no more pins, and costs the others nothing.
+const mostLeases = 65_536
+
 // newLease prepares a lease outside the lock.
 func (s *Store) newLease(sp *space, r LeaseRequest, keys int) *lease {
 	ttl := r.TTL
@@ -114,6 +119,10 @@ func (s *Store) addLeaseLocked(l *lease) *Lease {
 	}
 	l.expires = s.o.Now().Add(l.ttl)
 	s.leases.byID[l.id] = l
+	if l.space.leases == nil {
+		l.space.leases = map[*lease]struct{}{}
+	}
+	l.space.leases[l] = struct{}{}
 	heap.Push(&s.leases.due, l)
 	return l.view()
 }
@@ -133,11 +142,12 @@ func (s *Store) nudge() {
 	}
 }
 
-// pinLocked protects the entry of d; false if the namespace may pin no more.
+// pinLocked protects the entry of d; false if the namespace may pin no more, or have
+// no more leases.
 // +checklocks:s.mu
 func (s *Store) pinLocked(l *lease, d digest, limit int64) bool {
 	h, ok := s.x.find(d)
-	if !ok || s.x.pins[h] == ^uint16(0) {
+	if !ok || s.x.pins[h] == ^uint16(0) || len(l.space.leases) >= mostLeases {
 		return false
 	}
 	if s.x.pins[h] == 0 {
@@ -183,6 +193,7 @@ func (s *Store) endLeaseLocked(l *lease) (released, stale int) {
 	}
 	l.pins = nil
 	delete(s.leases.byID, l.id)
+	delete(l.space.leases, l)
 	if l.place >= 0 {
 		heap.Remove(&s.leases.due, l.place)
 	}
@@ -215,10 +226,10 @@ func (s *Store) Pin(ctx context.Context, ns string, keys []string, r LeaseReques
 		}
 	}
 	res.Lease = s.addLeaseLocked(ls)
-	pinned := sp.pinned
+	room := pinRoom{sp.pinned, limit, len(sp.leases)}
 	s.unlock(h)
 	refuseKeys(res.Results, keys)
-	refusePins(sp, res.Results, pinned, limit)
+	refusePins(sp, res.Results, room)
 	s.noteExpiry(res.Lease)
 	s.metrics.countResults("pin", res.Results)
 	return res, ctx.Err()
@@ -277,16 +288,33 @@ func (s *Store) unpinSomeLocked(l *lease, wanted map[digest]bool) (released, sta
 	return released, stale
 }
 
+// leasesOf returns the leases of a namespace, or of all for "".
+func (s *Store) leasesOf(ns string) (found []*lease) {
+	sp := s.named(ns)
+	h := s.lock(lockReport)
+	defer s.unlock(h)
+	switch {
+	case ns == "":
+		return slices.AppendSeq(make([]*lease, 0, len(s.leases.byID)), maps.Values(s.leases.byID))
+	case sp == nil:
+		return nil
+	}
+	return slices.AppendSeq(make([]*lease, 0, len(sp.leases)), maps.Keys(sp.leases))
+}
+
 // Leases lists the leases of a namespace, or of all for "", soonest end first.
 func (s *Store) Leases(ns string) []Lease {
-	h := s.lock(lockReport)
-	all := make([]Lease, 0, len(s.leases.byID))
-	for _, l := range s.leases.byID {
-		if ns == "" || l.space.name == ns {
-			all = append(all, *l.view())
+	found := s.leasesOf(ns)
+	all := make([]Lease, 0, len(found))
+	for part := range slices.Chunk(found, hold) {
+		h := s.lock(lockReport)
+		for _, l := range part {
+			if l.pins != nil { // not ended since
+				all = append(all, *l.view())
+			}
 		}
+		s.unlock(h)
 	}
-	s.unlock(h)
 	sort.Slice(all, func(i, j int) bool {
 		a, b := all[i], all[j]
 		return a.ExpiresAt.Before(b.ExpiresAt) || a.ExpiresAt.Equal(b.ExpiresAt) && a.ID < b.ID

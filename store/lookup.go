@@ -64,13 +64,13 @@ func (s *Store) Lookup(ctx context.Context, ns string, keys []string, o LookupOp
 		}
 	}
 	r.Lease = s.addLeaseLocked(ls)
-	pinned := sp.pinned
+	room := pinRoom{sp.pinned, limit, len(sp.leases)}
 	s.unlock(h)
 	for i := looked; i < len(keys); i++ {
 		r.Results[i] = KeyResult{Status: Missing, Err: errUnseen}
 	}
 	refuseKeys(r.Results, keys)
-	refusePins(sp, r.Results, pinned, limit)
+	refusePins(sp, r.Results, room)
 	s.noteExpiry(r.Lease)
 	s.metrics.countResults("lookup", r.Results[:looked])
 	s.countMisses(looked, func(i int) (Status, digest) { return r.Results[i].Status, ds[i] })

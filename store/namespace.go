@@ -32,6 +32,8 @@ type space struct {
 	// those of their payloads.
 	entries int64
 	wasted  int64
+	// Leases in force; nil for none.
+	leases map[*lease]struct{}
 	// gone: deleted; nothing may be charged to it any more.
 	gone bool
 }
@@ -157,15 +159,24 @@ func refuseKeys(results []KeyResult, keys []string) {
 	}
 }
 
+// pinRoom is what a namespace's leases have of what they may have.
+type pinRoom struct {
+	pinned, limit int64 // bytes of slots
+	leases        int
+}
+
 // refusePins explains the answers of hits that could not be pinned.
-func refusePins(sp *space, results []KeyResult, pinned, limit int64) {
+func refusePins(sp *space, results []KeyResult, room pinRoom) {
 	var err error
 	for i := range results {
 		if results[i].Status != Busy {
 			continue
 		}
 		if err == nil {
-			err = fmt.Errorf("%w: leases of namespace %q protect %d bytes of slots, leases.max_pinned allows %d", ErrPinLimit, sp.name, pinned, limit)
+			err = fmt.Errorf("%w: leases of namespace %q protect %d bytes of slots, leases.max_pinned allows %d", ErrPinLimit, sp.name, room.pinned, room.limit)
+			if room.leases >= mostLeases {
+				err = fmt.Errorf("%w: namespace %q has %d leases, the most there may be: give back those that are no longer needed", ErrPinLimit, sp.name, room.leases)
+			}
 		}
 		results[i].Err = err
 	}

@@ -239,11 +239,9 @@ func (s *Store) takeOut(sp *space, names map[string]*space) error {
 		}
 		return fmt.Errorf("%w: %q has %d entries and %d bytes of slots: %s", ErrNotEmpty, sp.name, sp.entries, sp.used, what)
 	}
-	for _, l := range s.leases.byID {
-		if l.space == sp { // what it pinned was removed by force
-			_, stale := s.endLeaseLocked(l)
-			s.metrics.stalePins.Add(float64(stale))
-		}
+	for l := range sp.leases { // what they pinned was removed by force
+		_, stale := s.endLeaseLocked(l)
+		s.metrics.stalePins.Add(float64(stale))
 	}
 	sp.gone = true
 	s.vacant = append(s.vacant, sp.num)

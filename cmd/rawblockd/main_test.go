@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/rawblockd/rawblockd/config"
 	"github.com/rawblockd/rawblockd/internal/testdev"
+	"github.com/rawblockd/rawblockd/server"
 	"github.com/rawblockd/rawblockd/slab"
 )
 
@@ -342,6 +344,25 @@ func TestHangup(t *testing.T) {
 		<-called
 	}
 	stop()
+}
+
+// Whoever turns the log down keeps the audit; debug shows all, also to handlers made of
+// the first.
+func TestAuditIsLoggedAtEveryLevel(t *testing.T) {
+	for level, want := range map[string]int{"debug": 4, "info": 3, "warn": 2, "error": 1} {
+		var out bytes.Buffer
+		log, _ := newLogger(&out, config.Log{Level: level, Format: "text"})
+		for _, l := range []*slog.Logger{log, log.With("a", 1), log.WithGroup("g")} {
+			out.Reset()
+			l.Info(server.AuditMessage, "audit", true)
+			l.Debug("d")
+			l.Info("i")
+			l.Warn("w")
+			if got := out.String(); strings.Count(got, "\n") != want || !strings.Contains(got, "msg=audit") {
+				t.Errorf("%s: got %q, want %d lines", level, got, want)
+			}
+		}
+	}
 }
 
 func TestJoinedErrorsAreOneLine(t *testing.T) {
