@@ -166,4 +166,8 @@ func TestIdleConnectionKeepsNothing(t *testing.T) {
 	if is := idle(); is.head != nil || is.r != nil || is.hold != nil {
 		t.Errorf("it keeps %d bytes of its header, request %v, hold %v", len(is.head), is.r != nil, is.hold != nil)
 	}
+	// The server reads on behind what was looked at here.
+	if code, err := c.get("/v1/kv/default/nothing"); code != 404 || err != nil {
+		t.Errorf("the next request: %d, %v", code, err)
+	}
 }

@@ -62,6 +62,17 @@ func TestForeignHostAndOrigin(t *testing.T) {
 	}
 }
 
+// Of several origins none may be foreign, wherever it stands.
+func TestSeveralOrigins(t *testing.T) {
+	r := newRig(t)
+	_, addr := r.tcp()
+	for _, origins := range []string{"Origin: http://localhost\r\nOrigin: http://evil.example", "Origin: http://evil.example\r\nOrigin: http://localhost"} {
+		conn := dialRaw(t, addr)
+		conn.write("GET /v1/info HTTP/1.1\r\nHost: localhost\r\n" + origins + "\r\n\r\n")
+		conn.answer().want(t, 403, "foreign_origin", "Origin")
+	}
+}
+
 func TestMalformedRequests(t *testing.T) {
 	r := newRig(t)
 	_, addr := r.tcp()
