@@ -31,6 +31,13 @@ func (r *raw) get(path string) (int, error) {
 	return resp.StatusCode, err
 }
 
+// idling returns how many connections have no request.
+func (t *connTable) idling() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.idle.Len()
+}
+
 // Beyond the number of connections the longest idle one makes room for the next, of
 // whatever listener; one with a request under way never does.
 func TestTooManyConnections(t *testing.T) {
@@ -55,6 +62,8 @@ func TestTooManyConnections(t *testing.T) {
 			t.Fatalf("connection %d: %d, %v", i, code, err)
 		}
 		idle = append(idle, c)
+		// A client has its answer before the server knows its connection as idle.
+		r.until("all but the busy connection are idle", func() bool { return r.srv.conns.idling() == min(i+3, most-1) })
 	}
 	if n := r.srv.conns.count(); n != most {
 		t.Errorf("%d connections, want %d", n, most)
@@ -65,9 +74,7 @@ func TestTooManyConnections(t *testing.T) {
 		if err != nil {
 			closed++
 		}
-		// A client has its answer before the server knows its connection as idle, so
-		// which of two neighbours is the older one is not known.
-		if i < most && err == nil || i >= 2*most+most/2 && err != nil {
+		if oldest := i < 2*most+1; oldest == (err == nil) {
 			t.Errorf("connection %d of %d, from the oldest: %d, %v", i, len(idle), code, err)
 		}
 	}

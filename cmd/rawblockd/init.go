@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 
 	"github.com/spf13/cobra"
 
 	"github.com/rawblockd/rawblockd/config"
+	"github.com/rawblockd/rawblockd/server"
 	"github.com/rawblockd/rawblockd/slab"
 )
 
@@ -38,6 +40,9 @@ func (c *cli) initVerb() *cobra.Command {
 		l, err := slab.Init(args[0], o)
 		if err != nil {
 			return err
+		}
+		if o.Wipe {
+			c.auditWipe(args[0], slab.UUID(l.Incarnation))
 		}
 		_, err = fmt.Fprintf(c.stdout, "%s is a slab now: incarnation %s, %s slots of %s\n",
 			args[0], slab.UUID(l.Incarnation), count(l.SlotCount), config.Size(l.SlotSize))
@@ -102,6 +107,17 @@ func (c *cli) announceWipe(ctx context.Context, path string, ask bool) error {
 		return nil
 	}
 	return c.askYes(ctx, fmt.Sprintf("init %q", path))
+}
+
+// auditWipe leaves a line like those of the daemon's log for whoever keeps what
+// commands say.
+func (c *cli) auditWipe(device, incarnation string) {
+	who := fmt.Sprintf("uid %d", os.Getuid())
+	if u := os.Getenv("SUDO_USER"); u != "" {
+		who += " for " + u
+	}
+	log, _ := newLogger(c.stderr, config.Log{Level: "info", Format: "text"})
+	log.Info(server.AuditMessage, "audit", true, "what", "wipe", "who", who, "device", device, "incarnation", incarnation)
 }
 
 // contents lists what a survey found, and what kept it from looking further.

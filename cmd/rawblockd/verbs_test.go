@@ -207,6 +207,7 @@ func TestInitAndInspect(t *testing.T) {
 		t.Errorf("confirmed: got %+v", r)
 	}
 	if r := command(t, "init", path, "--wipe", "--yes", "--name", "third"); r.code != exitOK || !strings.Contains(r.errors, "name second") ||
+		!strings.Contains(r.errors, `msg=audit audit=true what=wipe who="uid `) || !strings.Contains(r.errors, "device="+path) ||
 		!strings.Contains(r.errors, "last owner  nobody yet") || strings.Contains(r.errors, "Type yes") {
 		t.Errorf("--yes: got %+v", r)
 	}
