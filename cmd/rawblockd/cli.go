@@ -41,7 +41,7 @@ func usagef(format string, args ...any) error { return usageError{fmt.Errorf(for
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	c := &cli{stdin: stdin, stdout: stdout, stderr: stderr, lookupEnv: os.LookupEnv}
 	root := c.root()
-	root.SetArgs(args)
+	root.SetArgs(append([]string{}, args...)) // nil would be those of the process
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return exitOK
