@@ -14,23 +14,25 @@ import (
 // Parts of one device that have no byte in common are two devices, whatever shows
 // them: both may be opened exclusively.
 func TestOpenAllowsDisjointParts(t *testing.T) {
-	loops := func(under string) (a, b string) {
+	loops := func(t *testing.T, under string) (a, b string) {
 		a, b = testdev.LoopOver(t, under, 512), testdev.LoopOver(t, under, 512)
 		part(t, a, 0, 4<<20)
 		part(t, b, 4<<20, 4<<20)
 		return a, b
 	}
-	partitions := func(of string) (a, b string) {
+	partitions := func(t *testing.T, of string) (a, b string) {
 		return partition(t, of, 1, 2048, 4096), partition(t, of, 2, 8192, 4096)
 	}
-	for name, pair := range map[string]func() (a, b string){
-		"loop devices over a file":                func() (a, b string) { return loops(testdev.File(t, devSize)) },
-		"loop devices over a block device":        func() (a, b string) { return loops(testdev.Loop(t, devSize, 512)) },
-		"partitions of a loop device over a file": func() (a, b string) { return partitions(testdev.Loop(t, devSize, 512)) },
-		"partitions of a loop device over one":    func() (a, b string) { return partitions(testdev.LoopOver(t, testdev.Loop(t, devSize, 512), 512)) },
+	for name, pair := range map[string]func(t *testing.T) (a, b string){
+		"loop devices over a file":                func(t *testing.T) (a, b string) { return loops(t, testdev.File(t, devSize)) },
+		"loop devices over a block device":        func(t *testing.T) (a, b string) { return loops(t, testdev.Loop(t, devSize, 512)) },
+		"partitions of a loop device over a file": func(t *testing.T) (a, b string) { return partitions(t, testdev.Loop(t, devSize, 512)) },
+		"partitions of a loop device over one": func(t *testing.T) (a, b string) {
+			return partitions(t, testdev.LoopOver(t, testdev.Loop(t, devSize, 512), 512))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a, b := pair()
+			a, b := pair(t)
 			for _, path := range []string{a, b} {
 				f, err := ioengine.Open(path, ioengine.OpenOptions{Exclusive: true})
 				if err != nil {
