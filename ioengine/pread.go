@@ -3,8 +3,6 @@
 package ioengine
 
 import (
-	"fmt"
-	"slices"
 	"sync"
 	"time"
 )
@@ -43,33 +41,14 @@ type Timing struct {
 // and the ops behind it wait with it: letting small ones pass would keep a
 // large one waiting for as long as small ones come.
 type Pread struct {
-	dev          Device
-	budget       int64 // a multiple of the block; 0: none
-	observe      func(Timing)
-	observeFlush func(time.Duration)
+	core
 
-	mu sync.Mutex
-	// +checklocks:mu
-	geo Geometry
-	// +checklocks:mu
-	queue queue
 	// +checklocks:mu
 	idle int // workers in wake.Wait
 	// +checklocks:mu
-	users int // workers, flushes and late answers that Close waits for
-	// +checklocks:mu
-	closed bool
-	// +checklocks:mu
-	stats Stats
-	// +checklocks:mu
 	began []time.Time // by worker: when its op went to the device; zero: it has none there
 	// +checklocks:mu
-	flushes []*time.Time // when each flush under way began
-
-	// +checklocks:mu
 	wake sync.Cond // an op may start, or closed
-	// +checklocks:mu
-	gone sync.Cond // users reached 0
 }
 
 var _ Engine = (*Pread)(nil)
@@ -77,26 +56,13 @@ var _ Engine = (*Pread)(nil)
 // NewPread starts an engine on dev. Close ends it; dev stays the caller's. It
 // panics if o is out of range: config validates.
 func NewPread(dev Device, o PreadOptions) *Pread {
-	geo := dev.Geometry()
-	if o.Workers < 1 {
-		panic(fmt.Sprintf("ioengine: pread engine with %d workers", o.Workers))
-	}
-	if o.InflightBytes != 0 && o.InflightBytes < int64(geo.Block) {
-		panic(fmt.Sprintf("ioengine: %d bytes in flight, less than one block of %d", o.InflightBytes, geo.Block))
-	}
-	p := &Pread{
-		dev:    dev,
-		geo:    geo,
-		budget: o.InflightBytes - o.InflightBytes%int64(geo.Block),
-
-		observe:      o.Observe,
-		observeFlush: o.ObserveFlush,
-
-		users: o.Workers,
-		began: make([]time.Time, o.Workers),
-		stats: Stats{Name: "pread", Depth: o.Workers},
-	}
-	p.wake.L, p.gone.L = &p.mu, &p.mu
+	p := &Pread{began: make([]time.Time, max(o.Workers, 0))}
+	p.prepare(dev, "pread", o.Workers, o.InflightBytes)
+	p.observe, p.observeFlush = o.Observe, o.ObserveFlush
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.wake.L = &p.mu
+	p.users = o.Workers
 	for w := range o.Workers {
 		go p.work(w)
 	}
@@ -108,27 +74,11 @@ func (p *Pread) Submit(ops []Op, done Done) {
 	if len(ops) == 0 {
 		return
 	}
-	b := &batch{ops: ops, done: done}
-	if p.observe != nil {
-		b.since = time.Now()
-	}
+	b := p.batchOf(ops, done)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed {
-		p.users++
-		go p.refuse(b)
-		return
-	}
-	p.queue.add(b)
-	p.passLocked()
-}
-
-// refuse answers a batch that came after Close, on a goroutine of the engine's
-// like any other answer: the caller of Submit may hold a lock that done takes.
-func (p *Pread) refuse(b *batch) {
-	defer p.leave()
-	for i := range b.ops {
-		b.done(i, 0, ErrClosed)
+	if p.acceptLocked(b) {
+		p.passLocked()
 	}
 }
 
@@ -161,14 +111,6 @@ func (p *Pread) move(next pick) (int, error) {
 	return n, err
 }
 
-// held is what an op takes of the byte budget while it is on the device.
-func (p *Pread) held(next pick) int64 {
-	if p.budget == 0 {
-		return next.cost()
-	}
-	return min(next.cost(), p.budget)
-}
-
 // start waits for an op that may go to the device and takes it; ok is false
 // when the engine is closed and nothing waits any more.
 func (p *Pread) start(w int) (next pick, ok bool) {
@@ -185,25 +127,10 @@ func (p *Pread) start(w int) (next pick, ok bool) {
 		p.wake.Wait()
 		p.idle--
 	}
-	p.queue.take(next)
-	if next.cost() > 0 {
-		p.stats.InFlightOps++
-		p.stats.InFlightBytes += p.held(next)
-		p.stats.MaxInFlight = max(p.stats.MaxInFlight, p.stats.InFlightOps)
+	if p.takeLocked(next) {
 		p.began[w] = time.Now()
 	}
 	p.passLocked()
-	return next, true
-}
-
-// startableLocked returns the next op if the budget has room for it.
-//
-// +checklocks:p.mu
-func (p *Pread) startableLocked() (pick, bool) {
-	next, ok := p.queue.peek(&p.geo)
-	if !ok || p.budget > 0 && p.stats.InFlightBytes+p.held(next) > p.budget {
-		return pick{}, false
-	}
 	return next, true
 }
 
@@ -223,50 +150,13 @@ func (p *Pread) passLocked() {
 	}
 }
 
-// finish books an op before its done runs: whoever learns of the result finds
-// it in the counters, and the next op need not wait for done.
+// finish books an op, and lets the next one start before its done has run.
 func (p *Pread) finish(w int, next pick, n int, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if next.cost() > 0 {
-		p.stats.InFlightOps--
-		p.stats.InFlightBytes -= p.held(next)
-		p.began[w] = time.Time{}
-	}
-	p.stats.Ops[next.dir]++
-	p.stats.Bytes[next.dir] += uint64(n)
-	if err != nil {
-		p.stats.Errors[next.dir]++
-	}
+	p.began[w] = time.Time{}
+	p.bookLocked(next, n, err)
 	p.passLocked()
-}
-
-// Flush implements Engine. It runs on the caller's goroutine, beside the
-// workers.
-func (p *Pread) Flush() error {
-	p.mu.Lock()
-	if p.closed {
-		p.mu.Unlock()
-		return ErrClosed
-	}
-	p.users++
-	start := time.Now()
-	p.flushes = append(p.flushes, &start)
-	p.mu.Unlock()
-	defer p.leave()
-
-	err := p.dev.Flush()
-	if p.observeFlush != nil {
-		p.observeFlush(time.Since(start))
-	}
-	p.mu.Lock()
-	p.stats.Flushes++
-	p.flushes = slices.DeleteFunc(p.flushes, func(t *time.Time) bool { return t == &start })
-	p.mu.Unlock()
-	if err != nil {
-		return fmt.Errorf("flush %q: %w", p.dev.Path(), err)
-	}
-	return nil
 }
 
 // Close implements Engine: ops accepted before it are still carried out. It may
@@ -276,34 +166,19 @@ func (p *Pread) Close() error {
 	defer p.mu.Unlock()
 	p.closed = true
 	p.wake.Broadcast()
-	for p.users > 0 {
-		p.gone.Wait()
-	}
+	p.waitLocked()
 	return nil
-}
-
-// leave ends a use that Close waits for.
-func (p *Pread) leave() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.users--; p.users == 0 {
-		p.gone.Broadcast()
-	}
 }
 
 // Stats implements Engine.
 func (p *Pread) Stats() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := p.stats
-	s.QueuedOps = p.queue.ops
+	s := p.snapshotLocked()
 	for _, began := range p.began {
 		if !began.IsZero() {
 			s.OldestOp = max(s.OldestOp, time.Since(began))
 		}
-	}
-	for _, began := range p.flushes {
-		s.OldestFlush = max(s.OldestFlush, time.Since(*began))
 	}
 	return s
 }

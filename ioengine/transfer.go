@@ -33,34 +33,61 @@ func transfer(dev Device, dir Dir, vec [][]byte, off, step int64) (int, error) {
 	if dir == Write {
 		move = dev.Pwritev
 	}
-	total := vecLen(vec)
-	block := int64(dev.Geometry().Block)
-	var done int64 // whole blocks only: the next step has to be aligned again
-	for stalls := 0; done < total; {
+	p := progress{total: vecLen(vec), block: int64(dev.Geometry().Block)}
+	if p.total == 0 {
+		return 0, nil
+	}
+	for {
 		part := vec
-		if done > 0 || step < total {
-			part = window(vec, done, min(step, total-done))
+		if p.done > 0 || step < p.total {
+			part = window(vec, p.done, min(step, p.total-p.done))
 		}
-		n, err := move(part, off+done)
-		moved := int64(n)
-		if done+moved < total {
-			moved -= moved % block
-		}
-		done += moved
-		switch {
-		case err != nil && !errors.Is(err, syscall.EAGAIN):
-			return int(done), fmt.Errorf("%s %d bytes at %d of %q: %w", dir, total, off, dev.Path(), err)
-		case err == nil && n == 0:
-			return int(done), fmt.Errorf("%s %d bytes at %d of %q: %w", dir, total, off, dev.Path(), ErrEndOfDevice)
-		case moved > 0:
-			stalls = 0
-		default:
-			if stalls++; stalls > maxStalls {
-				return int(done), fmt.Errorf("%s %d bytes at %d of %q: %w", dir, total, off, dev.Path(), errors.Join(io.ErrNoProgress, err))
+		n, err := move(part, off+p.done)
+		if over, why := p.step(int64(n), err); over {
+			if why != nil {
+				why = failure(dev, dir, p.total, off, why)
 			}
+			return int(p.done), why
 		}
 	}
-	return int(done), nil
+}
+
+// progress is how far a transfer has come that the device may carry out in parts.
+type progress struct {
+	total, block int64
+	done         int64 // whole blocks only, until all is done: the next part has to be aligned again
+	stalls       int   // parts in a row that brought nothing
+}
+
+// step books what one call moved, and its error. over says that the transfer has
+// ended, and why if it has failed; else the rest is to be asked for.
+func (p *progress) step(n int64, err error) (over bool, why error) {
+	moved := n
+	if p.done+n < p.total {
+		moved -= n % p.block
+	}
+	p.done += moved
+	again := errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EINTR)
+	switch {
+	case err != nil && !again:
+		return true, err
+	case p.done == p.total:
+		return true, nil
+	case err == nil && n == 0:
+		return true, ErrEndOfDevice
+	case moved > 0:
+		p.stalls = 0
+		return false, nil
+	}
+	if p.stalls++; p.stalls > maxStalls {
+		return true, errors.Join(io.ErrNoProgress, err)
+	}
+	return false, nil
+}
+
+// failure names the transfer that an error met.
+func failure(dev Device, dir Dir, total, off int64, why error) error {
+	return fmt.Errorf("%s %d bytes at %d of %q: %w", dir, total, off, dev.Path(), why)
 }
 
 // check refuses what must not reach the device.

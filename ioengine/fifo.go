@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ioengine
+
+// fifo is a queue that keeps its memory: what was popped is only moved out of the way
+// when there is no room left behind it.
+type fifo[T any] struct {
+	items []T
+	first int
+}
+
+func (q *fifo[T]) len() int { return len(q.items) - q.first }
+
+// all returns what is queued, oldest first, until the next push or pop.
+func (q *fifo[T]) all() []T { return q.items[q.first:] }
+
+func (q *fifo[T]) push(item T) {
+	if q.first > 0 && len(q.items) == cap(q.items) {
+		n := copy(q.items, q.items[q.first:])
+		clear(q.items[n:])
+		q.items, q.first = q.items[:n], 0
+	}
+	q.items = append(q.items, item)
+}
+
+// pop drops the n oldest.
+func (q *fifo[T]) pop(n int) {
+	clear(q.items[q.first : q.first+n])
+	q.first += n
+	if q.first == len(q.items) {
+		q.items, q.first = q.items[:0], 0
+	}
+}
