@@ -52,7 +52,8 @@ type Ring interface {
 // One worker waits for completions at a time. It books them, refills the ring, and
 // leaves the answers for all workers, so that a done that hashes its bytes keeps
 // neither the ring nor the other answers waiting. Small ops it answers alone: waking
-// another worker costs more than they do.
+// another worker costs more than they do. What is submitted while it does so, often by
+// these very answers, goes to the ring together when it has done, in one call.
 //
 // A ring that refuses (EAGAIN, EBUSY, ENOMEM) is tried again for about half a second,
 // then what it refuses is answered with its error. What it has taken is answered when
@@ -82,6 +83,10 @@ type Uring struct {
 	owed int // ops submitted whose done has not returned
 	// +checklocks:mu
 	reaping bool // a worker is at Reap
+	// +checklocks:mu
+	answering int // workers at answers that take them but a moment
+	// +checklocks:mu
+	left bool // a Submit has left its push to one of these
 	// +checklocks:mu
 	ending bool // the workers are to end
 	// +checklocks:mu
@@ -175,8 +180,10 @@ func (u *Uring) Submit(ops []Op, done Done) {
 	if accepted {
 		u.owed += len(ops)
 	}
+	left := u.answering > 0
+	u.left = u.left || left
 	u.mu.Unlock()
-	if accepted {
+	if accepted && !left {
 		u.push()
 	}
 }

@@ -30,13 +30,7 @@ func (u *Uring) work() {
 	for {
 		switch {
 		case u.answers.len() > 0:
-			chunk = u.chunkLocked(chunk[:0])
-			u.mu.Unlock()
-			u.answer(chunk)
-			u.mu.Lock()
-			if u.owed -= len(chunk); u.owed == 0 {
-				u.settled.Broadcast()
-			}
+			chunk = u.answerLocked(chunk[:0])
 		case u.ending:
 			return
 		case !u.reaping:
@@ -49,6 +43,32 @@ func (u *Uring) work() {
 			u.wake.Wait()
 		}
 	}
+}
+
+// answerLocked gives some of the answers, in memory of the worker's.
+//
+// +checklocks:u.mu
+func (u *Uring) answerLocked(chunk []answer) []answer {
+	chunk, bytes := u.chunkLocked(chunk)
+	quick := 0
+	if bytes < shareBytes {
+		quick = 1
+	}
+	u.answering += quick
+	u.mu.Unlock()
+	u.answer(chunk)
+	u.mu.Lock()
+	u.answering -= quick
+	if u.left {
+		u.left = false
+		u.mu.Unlock()
+		u.push()
+		u.mu.Lock()
+	}
+	if u.owed -= len(chunk); u.owed == 0 {
+		u.settled.Broadcast()
+	}
+	return chunk
 }
 
 // reapedLocked books what a Reap brought and refills the ring.
@@ -124,8 +144,7 @@ func (u *Uring) endLocked(p pick, n int, err error, t Timing) {
 // and calls another worker if these will take long and there is more to do.
 //
 // +checklocks:u.mu
-func (u *Uring) chunkLocked(chunk []answer) []answer {
-	bytes := 0
+func (u *Uring) chunkLocked(chunk []answer) (_ []answer, bytes int) {
 	for _, a := range u.answers.all() {
 		if len(chunk) > 0 && bytes+a.n > shareBytes || len(chunk) == reapAtOnce {
 			break
@@ -137,7 +156,7 @@ func (u *Uring) chunkLocked(chunk []answer) []answer {
 	if bytes >= shareBytes && (u.answers.len() > 0 || !u.reaping && u.owed > len(chunk)) {
 		u.wake.Signal()
 	}
-	return chunk
+	return chunk, bytes
 }
 
 func (u *Uring) answer(chunk []answer) {

@@ -29,6 +29,8 @@ type Ring struct {
 	// +checklocks:mu
 	closed bool
 	// +checklocks:mu
+	before int // Submits that come before those to be refused
+	// +checklocks:mu
 	refuse int
 	// +checklocks:mu
 	refusal error
@@ -58,17 +60,13 @@ func NewRing(dev ioengine.Device) *Ring {
 }
 
 // Refuse makes the next n Submits take nothing and fail with err, which may be nil.
-func (r *Ring) Refuse(n int, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.refuse, r.refusal = n, err
-}
+func (r *Ring) Refuse(n int, err error) { r.RefuseAfter(0, n, err) }
 
-// Refusing returns how many Submits are still to be refused.
-func (r *Ring) Refusing() int {
+// RefuseAfter is Refuse of n Submits after the next few.
+func (r *Ring) RefuseAfter(few, n int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.refuse
+	r.before, r.refuse, r.refusal = few, n, err
 }
 
 // TakeAtMost makes each Submit take n entries at most; 0: all of them.
@@ -98,7 +96,9 @@ func (r *Ring) Submit(entries []ring.Entry) (n int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.counts.Submits++
-	if r.refuse > 0 {
+	if r.before > 0 {
+		r.before--
+	} else if r.refuse > 0 {
 		r.refuse--
 		return 0, r.refusal
 	}
