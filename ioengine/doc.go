@@ -4,8 +4,8 @@
 // I/O.
 //
 // From the bottom up: Open turns a path into a File, which is a Device with a
-// Geometry. An Engine, here Pread, carries batches of ops to one Device, many
-// at a time. Do waits for a batch. Arena is the memory: a budget that requests
+// Geometry. An Engine carries batches of ops to one Device, many at a time: Pread
+// by plain system calls, Uring by io_uring. Do waits for a batch. Arena is the memory: a budget that requests
 // share, oldest first. ReadFull and WriteFull are for the few transfers, labels
 // and probes, that need no engine.
 //
@@ -25,19 +25,22 @@
 // Everything may be used from any number of goroutines, but for a Buf, which
 // has one owner at a time. A Done runs on a goroutine of the engine, several at
 // a time for one batch, with no lock held: it may call Submit, and must not
-// call Close or wait for other I/O. Each goroutine that an engine starts is
+// call Close, wait for other I/O, or take a lock that somebody holds who waits for
+// I/O. Each goroutine that an engine starts is
 // waited for by its Close.
 //
 // # Lock ordering
 //
 // Each lock is a leaf: none is taken while another one of this package is held,
-// and no callback runs under one. The exception is WithFlock, whose function
-// runs under File.flock and may do I/O, which takes File.life for reading:
+// and no callback runs under one. The exceptions are WithFlock, whose function
+// runs under File.flock and may do I/O, which takes File.life for reading, and
+// Uring.sq, which is held while the kernel takes a submission:
 //
 //	File.flock
 //	  File.life
 //	Arena.mu
-//	Pread.mu
+//	Uring.sq
+//	  core.mu (Pread, Uring)
 //	waiting.mu (Do)
 //
 // File.life is held for reading while a system call runs: it is what makes
