@@ -41,12 +41,12 @@ var arrows = map[string][]string{
 	"tokens":        {},
 
 	"ioengine/internal/ring": {},
-	"ioengine/enginetest":    {"ioengine", "internal/simdev"},
+	"ioengine/enginetest":    {"ioengine", "ioengine/internal/ring", "internal/simdev"},
 	"internal/arch":          {},
 	"internal/contract":      {"api"},
 
 	"internal/contract/scripts": {},
-	"internal/crashtest":        {"store", "slab", "meta", "ioengine"},
+	"internal/crashtest":        {"store", "slab", "meta", "ioengine", "ioengine/enginetest"},
 	"internal/invariants":       {},
 	"internal/killtest":         {"api", "client"},
 	"internal/mutant":           {},

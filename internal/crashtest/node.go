@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/rawblockd/rawblockd/ioengine"
+	"github.com/rawblockd/rawblockd/ioengine/enginetest"
 	"github.com/rawblockd/rawblockd/meta"
 	"github.com/rawblockd/rawblockd/slab"
 	"github.com/rawblockd/rawblockd/store"
@@ -64,7 +65,11 @@ func openNode(o nodeOptions) (n *node, err error) {
 	if n.dev, err = newDevice(o.disk, o.setup, o.t, o.onHeader); err != nil {
 		return n, err
 	}
-	n.eng = ioengine.NewPread(n.dev, ioengine.PreadOptions{Workers: o.setup.workers})
+	if o.setup.uring {
+		n.eng = ioengine.NewUringOn(n.dev, enginetest.NewRing(n.dev), ioengine.UringOptions{Depth: o.setup.workers})
+	} else {
+		n.eng = ioengine.NewPread(n.dev, ioengine.PreadOptions{Workers: o.setup.workers})
+	}
 	if n.slab, err = slab.Open(n.dev, n.eng, slab.Options{
 		Name: "crash", SlotSize: o.setup.slotSize, VerifyOff: !o.verify, IOSize: ioengine.PieceSize, BounceBytes: 8 * mib, Log: log,
 	}); err != nil {

@@ -23,7 +23,8 @@ type setup struct {
 	deviceSize int64
 	maxPayload int64
 	maxBatch   int
-	workers    int // of the engine
+	workers    int  // of the engine: ops at once
+	uring      bool // the engine of io_uring, on a simulated ring
 	memTable   uint64
 
 	names []keyName
@@ -48,6 +49,7 @@ func newSetup(seed uint64, relaxed bool, faultShare int, faults []fault) *setup 
 		seed: seed, relaxed: relaxed, actors: 1 + rng.IntN(4), ops: 6 + rng.IntN(20), rounds: 1 + rng.IntN(3),
 		block: []int{512, 4096}[rng.IntN(2)], workers: 1 + rng.IntN(4), memTable: 64 << 10, maxBatch: 6,
 	}
+	s.uring = newRand(seed, "engine", 0).IntN(2) == 0
 	switch n := rng.IntN(100); {
 	case n < 55: // stride 20 to 36 KiB: 51 to 28 slots
 		s.slotSize, s.deviceSize, s.optimalIO = 4<<10, 3*mib, []int{16 << 10, 32 << 10}[rng.IntN(2)]
