@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -56,7 +57,9 @@ type waiter struct {
 }
 
 // NewArena reserves bytes of address space, rounded down to whole ArenaAlign;
-// at least one. The kernel commits memory when it is first touched.
+// at least one. The kernel commits memory when it is first touched: 2 MiB at a time
+// where it has large pages for the arena, so that a little more may be resident than
+// was ever handed out, but never more than the region.
 func NewArena(bytes int64) (*Arena, error) {
 	limit := bytes &^ (ArenaAlign - 1)
 	if limit <= 0 {
@@ -68,7 +71,7 @@ func NewArena(bytes int64) (*Arena, error) {
 	if pieces > 1<<(31-pieceOrder)-1 {
 		return nil, fmt.Errorf("arena of %d bytes: more than %d pages", bytes, 1<<31)
 	}
-	region, free, err := AlignedAlloc(int(pieces * PieceSize))
+	region, free, err := largeAlloc(int(pieces * PieceSize))
 	if err != nil {
 		return nil, fmt.Errorf("arena: %w", err)
 	}
@@ -241,6 +244,16 @@ func (a *Arena) serveLocked() {
 
 // Cap returns how many bytes the arena may hand out in all.
 func (a *Arena) Cap() int64 { return a.cap }
+
+// Memory returns the region in parts of at most 1 GiB, as io_uring registers memory
+// (UringOptions.Memory). Whoever had it registered closes that engine before the
+// arena. After Close it returns nil.
+func (a *Arena) Memory() [][]byte {
+	const part = 1 << 30
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Collect(slices.Chunk(a.region, part))
+}
 
 // InUse returns how many bytes are handed out, in whole ArenaAlign.
 func (a *Arena) InUse() int64 {
