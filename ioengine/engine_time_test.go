@@ -22,7 +22,9 @@ const block = 4096
 
 func slowDevice(o simdev.Options) *simdev.Device {
 	o.Size, o.Block = 64<<20, block
-	o.Service = func(ioengine.Dir, int) time.Duration { return service }
+	if o.Service == nil {
+		o.Service = func(ioengine.Dir, int) time.Duration { return service }
+	}
 	return simdev.New(o)
 }
 
@@ -68,27 +70,26 @@ func closeEngine(t *testing.T, e ioengine.Engine) {
 	}
 }
 
-func TestBatchUsesAllWorkers(t *testing.T) {
+func TestBatchUsesTheWholeDepth(t *testing.T) {
 	cases := []struct {
-		ops, workers, parallel int
-		services               time.Duration
-		inFlight               int
+		ops, depth, parallel int
+		services             time.Duration
+		inFlight             int
 	}{
-		{ops: 1, workers: 32, services: 1, inFlight: 1},
-		{ops: 32, workers: 32, services: 1, inFlight: 32},
-		{ops: 33, workers: 32, services: 2, inFlight: 32},
-		{ops: 128, workers: 32, services: 4, inFlight: 32},
-		{ops: 128, workers: 10, services: 13, inFlight: 10},
-		{ops: 128, workers: 1, services: 128, inFlight: 1},
-		{ops: 128, workers: 32, parallel: 16, services: 8, inFlight: 32}, // the device is the limit
+		{ops: 1, depth: 32, services: 1, inFlight: 1},
+		{ops: 32, depth: 32, services: 1, inFlight: 32},
+		{ops: 33, depth: 32, services: 2, inFlight: 32},
+		{ops: 128, depth: 32, services: 4, inFlight: 32},
+		{ops: 128, depth: 10, services: 13, inFlight: 10},
+		{ops: 128, depth: 1, services: 128, inFlight: 1},
+		{ops: 128, depth: 32, parallel: 16, services: 8, inFlight: 32}, // the device is the limit
 	}
 	for _, c := range cases {
 		for _, dir := range []ioengine.Dir{ioengine.Read, ioengine.Write} {
-			t.Run(fmt.Sprintf("%d %ss, %d workers, device %d", c.ops, dir, c.workers, c.parallel), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					dev := slowDevice(simdev.Options{Parallel: c.parallel})
-					e := ioengine.NewPread(dev, ioengine.PreadOptions{Workers: c.workers})
-					defer closeEngine(t, e)
+			name := fmt.Sprintf("%d %ss, depth %d, device %d", c.ops, dir, c.depth, c.parallel)
+			t.Run(name, func(t *testing.T) {
+				o := ioengine.UringOptions{Depth: c.depth}
+				inFakeTime(t, simdev.Options{Parallel: c.parallel}, o, func(t *testing.T, dev *simdev.Device, e ioengine.Engine) {
 					ops := opsOf(t, dir, c.ops, 1<<18)
 					if got, want := timed(t, e, ops)(), c.services*service; got != want {
 						t.Errorf("took %v, want %v", got, want)
@@ -106,9 +107,8 @@ func TestBatchUsesAllWorkers(t *testing.T) {
 }
 
 func TestSeparateBatchesOverlap(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := ioengine.NewPread(slowDevice(simdev.Options{}), ioengine.PreadOptions{Workers: 32})
-		defer closeEngine(t, e)
+	o := ioengine.UringOptions{Depth: 32}
+	inFakeTime(t, simdev.Options{}, o, func(t *testing.T, _ *simdev.Device, e ioengine.Engine) {
 		var waits []func() time.Duration
 		for range 32 {
 			waits = append(waits, timed(t, e, opsOf(t, ioengine.Read, 1, block)))
@@ -128,8 +128,8 @@ func TestSmallBatchBesideLargeOnes(t *testing.T) {
 		dir, own ioengine.Dir
 		services time.Duration
 	}{
-		// Every worker is taken when the small batch comes; one service later
-		// four are free, and at most one op of each large batch goes first.
+		// All four places are taken when the small batch comes; one service later
+		// they are free, and at most one op of each large batch goes first.
 		{"behind one", 1, ioengine.Read, ioengine.Read, 2},
 		{"behind three", 3, ioengine.Read, ioengine.Read, 2},
 		{"behind four", 4, ioengine.Read, ioengine.Read, 3},
@@ -140,9 +140,7 @@ func TestSmallBatchBesideLargeOnes(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				e := ioengine.NewPread(slowDevice(simdev.Options{}), ioengine.PreadOptions{Workers: 4})
-				defer closeEngine(t, e)
+			inFakeTime(t, simdev.Options{}, ioengine.UringOptions{Depth: 4}, func(t *testing.T, _ *simdev.Device, e ioengine.Engine) {
 				for range c.large {
 					timed(t, e, opsOf(t, c.dir, 512, block))
 				}
@@ -157,9 +155,8 @@ func TestSmallBatchBesideLargeOnes(t *testing.T) {
 }
 
 func TestLargeOpIsNotPassedForever(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := ioengine.NewPread(slowDevice(simdev.Options{}), ioengine.PreadOptions{Workers: 8, InflightBytes: 8 * block})
-		defer closeEngine(t, e)
+	o := ioengine.UringOptions{Depth: 8, InflightBytes: 8 * block}
+	inFakeTime(t, simdev.Options{}, o, func(t *testing.T, _ *simdev.Device, e ioengine.Engine) {
 		timed(t, e, opsOf(t, ioengine.Read, 1000, block))
 		synctest.Wait()
 		large := timed(t, e, opsOf(t, ioengine.Read, 1, 8*block))
@@ -177,6 +174,12 @@ type starts struct {
 	at map[time.Time]*[2]int64
 }
 
+func (s *starts) reset() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.at = map[time.Time]*[2]int64{}
+}
+
 func (s *starts) trace(dir ioengine.Dir, _ int64, bytes int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,12 +192,12 @@ func (s *starts) trace(dir ioengine.Dir, _ int64, bytes int) {
 }
 
 func TestLoadsGetSevenBytesForOne(t *testing.T) {
-	const workers, rounds, size = 8, 50, 1 << 17
-	synctest.Test(t, func(t *testing.T) {
-		seen := &starts{at: map[time.Time]*[2]int64{}}
-		e := ioengine.NewPread(slowDevice(simdev.Options{Trace: seen.trace}), ioengine.PreadOptions{Workers: workers})
-		defer closeEngine(t, e)
+	const depth, rounds, size = 8, 50, 1 << 17
+	seen := &starts{}
+	o := ioengine.UringOptions{Depth: depth}
+	inFakeTime(t, simdev.Options{Trace: seen.trace}, o, func(t *testing.T, _ *simdev.Device, e ioengine.Engine) {
 		begin := time.Now()
+		seen.reset()
 		loads, stores := opsOf(t, ioengine.Read, 7*rounds, size), opsOf(t, ioengine.Write, 3*rounds, size)
 		timed(t, e, append(stores, loads...))() // in one batch: both wait from the first moment
 		seen.mu.Lock()
@@ -206,48 +209,46 @@ func TestLoadsGetSevenBytesForOne(t *testing.T) {
 			}
 		}
 		// No load waits any more: the stores have the device to themselves.
-		if got, want := *seen.at[begin.Add(rounds*service)], [2]int64{0, workers * size}; got != want {
+		if got, want := *seen.at[begin.Add(rounds*service)], [2]int64{0, depth * size}; got != want {
 			t.Errorf("after the last load: started %v bytes, want %v", got, want)
 		}
 	})
 }
 
 func TestNeverMoreInFlightThanAllowed(t *testing.T) {
+	byLength := func(_ ioengine.Dir, bytes int) time.Duration { return time.Duration(bytes) }
 	for seed := range uint64(10) {
-		synctest.Test(t, func(t *testing.T) {
-			rnd := rand.New(rand.NewPCG(seed, 1))
-			workers, budget := 1+rnd.IntN(16), int64(1+rnd.IntN(64))*block
-			dev := simdev.New(simdev.Options{Size: 64 << 20, Block: block, Service: func(_ ioengine.Dir, bytes int) time.Duration {
-				return time.Duration(bytes)
-			}})
-			e := ioengine.NewPread(dev, ioengine.PreadOptions{Workers: workers, InflightBytes: budget})
-			defer closeEngine(t, e)
-			var waits []func() time.Duration
-			for range 20 {
-				size := int64(1+rnd.IntN(100)) * block // often more than the whole budget
-				waits = append(waits, timed(t, e, opsOf(t, ioengine.Dir(rnd.IntN(2)), 1+rnd.IntN(20), size)))
-				time.Sleep(time.Duration(rnd.IntN(1 << 20))) // fake time
-			}
-			for _, wait := range waits {
-				wait()
-			}
-			if got := dev.MaxInFlight(); got > workers {
-				t.Errorf("seed %d: %d ops on the device, %d workers", seed, got, workers)
-			}
-			if got := dev.MaxInFlightBytes(); got > budget {
-				t.Errorf("seed %d: %d bytes on the device, budget %d", seed, got, budget)
-			}
-			if got := e.Stats(); got.InFlightOps != 0 || got.InFlightBytes != 0 || got.QueuedOps != 0 {
-				t.Errorf("seed %d: idle engine counts %+v", seed, got)
-			}
+		rnd := rand.New(rand.NewPCG(seed, 1))
+		o := ioengine.UringOptions{Depth: 1 + rnd.IntN(16), InflightBytes: int64(1+rnd.IntN(64)) * block}
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+			inFakeTime(t, simdev.Options{Service: byLength}, o, func(t *testing.T, dev *simdev.Device, e ioengine.Engine) {
+				rnd := rand.New(rand.NewPCG(seed, 2))
+				var waits []func() time.Duration
+				for range 20 {
+					size := int64(1+rnd.IntN(100)) * block // often more than the whole budget
+					waits = append(waits, timed(t, e, opsOf(t, ioengine.Dir(rnd.IntN(2)), 1+rnd.IntN(20), size)))
+					time.Sleep(time.Duration(rnd.IntN(1 << 20))) // fake time
+				}
+				for _, wait := range waits {
+					wait()
+				}
+				if got := dev.MaxInFlight(); got > o.Depth {
+					t.Errorf("%d ops on the device, depth %d", got, o.Depth)
+				}
+				if got := dev.MaxInFlightBytes(); got > o.InflightBytes {
+					t.Errorf("%d bytes on the device, budget %d", got, o.InflightBytes)
+				}
+				if got := e.Stats(); got.InFlightOps != 0 || got.InFlightBytes != 0 || got.QueuedOps != 0 {
+					t.Errorf("idle engine counts %+v", got)
+				}
+			})
 		})
 	}
 }
 
-func TestWorkersReturnAfterALargeOp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := ioengine.NewPread(slowDevice(simdev.Options{}), ioengine.PreadOptions{Workers: 8, InflightBytes: 8 * block})
-		defer closeEngine(t, e)
+func TestDepthReturnsAfterALargeOp(t *testing.T) {
+	o := ioengine.UringOptions{Depth: 8, InflightBytes: 8 * block}
+	inFakeTime(t, simdev.Options{}, o, func(t *testing.T, _ *simdev.Device, e ioengine.Engine) {
 		ops := append(opsOf(t, ioengine.Read, 1, 8*block), opsOf(t, ioengine.Read, 64, block)...)
 		if got, want := timed(t, e, ops)(), 9*service; got != want {
 			t.Errorf("one op of the whole budget and 64 of an eighth took %v, want %v", got, want)
@@ -256,10 +257,8 @@ func TestWorkersReturnAfterALargeOp(t *testing.T) {
 }
 
 func TestBudgetIsUsed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		dev := slowDevice(simdev.Options{})
-		e := ioengine.NewPread(dev, ioengine.PreadOptions{Workers: 32, InflightBytes: 10 * block})
-		defer closeEngine(t, e)
+	o := ioengine.UringOptions{Depth: 32, InflightBytes: 10 * block}
+	inFakeTime(t, simdev.Options{}, o, func(t *testing.T, dev *simdev.Device, e ioengine.Engine) {
 		if got, want := timed(t, e, opsOf(t, ioengine.Read, 100, block))(), 10*service; got != want {
 			t.Errorf("100 blocks, 10 at a time, took %v, want %v", got, want)
 		}
@@ -270,10 +269,9 @@ func TestBudgetIsUsed(t *testing.T) {
 }
 
 func TestSlowDoneDoesNotHoldTheDeviceBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		// The budget has room for one op: it must be free while done runs.
-		e := ioengine.NewPread(slowDevice(simdev.Options{}), ioengine.PreadOptions{Workers: 2, InflightBytes: block})
-		defer closeEngine(t, e)
+	// The budget has room for one op: it must be free while done runs.
+	o := ioengine.UringOptions{Depth: 2, InflightBytes: block}
+	inFakeTime(t, simdev.Options{}, o, func(t *testing.T, _ *simdev.Device, e ioengine.Engine) {
 		begin := time.Now()
 		var wg sync.WaitGroup
 		wg.Add(2)
@@ -285,5 +283,33 @@ func TestSlowDoneDoesNotHoldTheDeviceBack(t *testing.T) {
 		if got, want := time.Since(begin), 3*service; got != want {
 			t.Errorf("took %v, want %v: one transfer beside the first done", got, want)
 		}
+	})
+}
+
+// A done of a large op that takes very long keeps nobody else waiting.
+func TestSlowDoneBesideOthers(t *testing.T) {
+	const n = 1 << 20
+	o := ioengine.UringOptions{Depth: 3} // a pread worker is its op's until done has returned
+	inFakeTime(t, simdev.Options{}, o, func(t *testing.T, _ *simdev.Device, e ioengine.Engine) {
+		slow := make(chan struct{})
+		e.Submit(opsOf(t, ioengine.Read, 1, n), func(int, int, error) {
+			defer close(slow)
+			time.Sleep(100 * service) // fake time
+		})
+		time.Sleep(service + 1) // fake time
+		if got := e.Stats(); got.InFlightOps != 0 || got.Ops[ioengine.Read] != 1 {
+			t.Errorf("the transfer has ended, its done has not: %+v", got)
+		}
+		for range 3 {
+			if got, want := timed(t, e, opsOf(t, ioengine.Read, 2, n))(), service; got != want {
+				t.Errorf("two ops beside a slow done took %v, want %v", got, want)
+			}
+		}
+		select {
+		case <-slow:
+			t.Error("they waited for the slow done")
+		default:
+		}
+		<-slow
 	})
 }
