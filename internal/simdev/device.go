@@ -21,8 +21,13 @@ type Options struct {
 	OptimalIO int    // bytes; 0: no opinion
 	Name      string // Path; "": "simdev"
 
-	// Service is how long a transfer takes once it has a place; nil: no time.
+	// Service is how long a transfer takes at least once it has a place: its latency;
+	// nil: no time.
 	Service func(dir ioengine.Dir, bytes int) time.Duration
+	// Bandwidth is how many bytes a second the transfers that have a place share
+	// equally; 0: no limit. It is theirs from the start: a transfer ends when its
+	// bytes have moved and its Service has passed.
+	Bandwidth int64
 	// FlushTime is how long a flush takes. It needs no place.
 	FlushTime time.Duration
 	// Parallel is how many transfers are served at once; 0: all of them.
@@ -40,6 +45,7 @@ type Options struct {
 type Device struct {
 	o      Options
 	places chan struct{} // nil: no limit
+	bus    *bus          // nil: no limit
 
 	mu sync.Mutex
 	// +checklocks:mu
@@ -92,6 +98,9 @@ func New(o Options) *Device {
 	d.changed.L = &d.mu
 	if o.Parallel > 0 {
 		d.places = make(chan struct{}, o.Parallel)
+	}
+	if o.Bandwidth > 0 {
+		d.bus = &bus{rate: float64(o.Bandwidth) / 1e9}
 	}
 	if o.Volatile {
 		d.cache.durable = newImage(o.Size)
@@ -148,10 +157,19 @@ func (d *Device) transfer(dir ioengine.Dir, vec [][]byte, off int64) (int, error
 	if err := d.accept(t); err != nil || t.n == 0 {
 		return 0, err
 	}
-	if d.o.Service != nil {
-		time.Sleep(d.o.Service(dir, t.n))
-	}
+	d.serve(t)
 	return d.carryOut(t)
+}
+
+// serve takes the time of a transfer that has a place.
+func (d *Device) serve(t *op) {
+	start := time.Now()
+	if d.bus != nil {
+		d.bus.carry(t.n)
+	}
+	if d.o.Service != nil {
+		time.Sleep(d.o.Service(t.dir, t.n) - time.Since(start))
+	}
 }
 
 // op is one transfer inside the device.
@@ -210,9 +228,8 @@ func (d *Device) accept(t *op) error {
 	if err := d.unusableLocked(t.dir); err != nil {
 		return err
 	}
-	if d.faults.again > 0 {
-		d.faults.again--
-		return syscall.EAGAIN
+	if err := d.faults.refusing(t); err != nil {
+		return err
 	}
 	if left := d.o.Size - t.off; int64(t.n) > left {
 		t.n = int(max(left, 0))
@@ -220,9 +237,7 @@ func (d *Device) accept(t *op) error {
 			return syscall.ENOSPC
 		}
 	}
-	if d.faults.short > 0 {
-		t.n = min(t.n, d.faults.short)
-	}
+	d.faults.cut(t)
 	return nil
 }
 

@@ -5,6 +5,7 @@ package simdev
 import (
 	"slices"
 	"sync"
+	"syscall"
 
 	"github.com/rawblockd/rawblockd/ioengine"
 )
@@ -20,8 +21,12 @@ type faults struct {
 	drop      []span
 	misdirect []misdirected
 	flush     error
+	nth       []nth
 	short     int
+	cuts      []int64
 	again     int
+	againEach int
+	refused   map[place]int // by againEach
 	vanished  bool
 	readOnly  bool
 }
@@ -35,6 +40,18 @@ type failing struct {
 type hanging struct {
 	span
 	released chan struct{}
+}
+
+// nth is a failure of one transfer, of so many to come.
+type nth struct {
+	left int
+	err  error
+}
+
+// place is where a transfer begins.
+type place struct {
+	dir ioengine.Dir
+	off int64
 }
 
 type misdirected struct{ from, to int64 }
@@ -55,6 +72,14 @@ func (d *Device) FailRange(dir ioengine.Dir, off, length int64, err error) {
 	})
 }
 
+// FailNth makes the k-th transfer from now, in whichever direction, fail with err and
+// move nothing; 1 is the next one. Several may be set.
+func (d *Device) FailNth(k int, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.faults.nth = append(d.faults.nth, nth{k, err})
+}
+
 // FailFlush makes the next Flush fail with err; the ones after it succeed, and
 // still do not make durable what that one was to cover: as in the kernel, which
 // reports a lost write once.
@@ -69,6 +94,22 @@ func (d *Device) Short(n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.faults.short = n
+}
+
+// ShortAt makes the next transfer that begins before off and reaches beyond it end
+// there, once. Several may be set.
+func (d *Device) ShortAt(off ...int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.faults.cuts = append(d.faults.cuts, off...)
+}
+
+// AgainEach makes the first n transfers of each direction that begin at the same place
+// fail with EAGAIN, at every place; 0: none.
+func (d *Device) AgainEach(n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.faults.againEach, d.faults.refused = n, map[place]int{}
 }
 
 // Again makes the next n transfers fail with EAGAIN.
@@ -181,6 +222,44 @@ func (d *Device) Heal() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.faults = faults{}
+}
+
+// refusing is what a transfer fails with before it is served.
+func (f *faults) refusing(t *op) error {
+	var err error
+	for i := range f.nth {
+		if f.nth[i].left--; f.nth[i].left == 0 {
+			err = f.nth[i].err
+		}
+	}
+	f.nth = slices.DeleteFunc(f.nth, func(n nth) bool { return n.left <= 0 })
+	if err != nil {
+		return err
+	}
+	at := place{t.dir, t.off}
+	switch {
+	case f.again > 0:
+		f.again--
+		return syscall.EAGAIN
+	case f.refused[at] < f.againEach:
+		f.refused[at]++
+		return syscall.EAGAIN
+	}
+	return nil
+}
+
+// cut shortens a transfer.
+func (f *faults) cut(t *op) {
+	if f.short > 0 {
+		t.n = min(t.n, f.short)
+	}
+	for i, off := range f.cuts {
+		if t.off < off && off < t.off+int64(t.n) {
+			t.n = int(off - t.off)
+			f.cuts = slices.Delete(f.cuts, i, i+1)
+			break
+		}
+	}
 }
 
 func (f *faults) failing(t *op) error {

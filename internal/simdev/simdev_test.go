@@ -254,3 +254,59 @@ func TestTrace(t *testing.T) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
+
+func TestFailNth(t *testing.T) {
+	d := New(Options{Size: 8 * block})
+	d.FailNth(2, syscall.EIO)
+	d.FailNth(4, syscall.ENOMEM)
+	for i, want := range []error{nil, syscall.EIO, nil, syscall.ENOMEM, nil, nil} {
+		mem, move := aligned(t, block, 1), d.Preadv
+		if i%2 == 1 {
+			move = d.Pwritev
+		}
+		if _, err := move([][]byte{mem}, int64(i)*block); !errors.Is(err, want) {
+			t.Errorf("transfer %d: got %v, want %v", i+1, err, want)
+		}
+	}
+	wantValues(t, d, 0, 0, 0, 0, 0, 1)
+}
+
+func TestShortAt(t *testing.T) {
+	d := New(Options{Size: 8 * block})
+	d.ShortAt(block+1, 3*block-1, 3*block)
+	mem := aligned(t, 4*block, 5)
+	cases := []struct {
+		off  int64
+		want int
+	}{
+		{4 * block, 4 * block}, // touches none
+		{0, block + 1},
+		{0, 3*block - 1},       // the first has had its turn
+		{3 * block, 4 * block}, // begins at the third
+		{2 * block, block},
+		{0, 4 * block},
+	}
+	for i, c := range cases {
+		if n, err := d.Pwritev([][]byte{mem}, c.off); n != c.want || err != nil {
+			t.Errorf("write %d at %d: got %d, %v, want %d", i, c.off, n, err, c.want)
+		}
+	}
+}
+
+func TestAgainEach(t *testing.T) {
+	d := New(Options{Size: 8 * block})
+	d.AgainEach(2)
+	mem := aligned(t, block, 1)
+	for i := range 3 {
+		for off := range int64(8) {
+			for _, move := range []func([][]byte, int64) (int, error){d.Preadv, d.Pwritev} {
+				if _, err := move([][]byte{mem}, off*block); errors.Is(err, syscall.EAGAIN) != (i < 2) {
+					t.Errorf("block %d, time %d: got %v", off, i+1, err)
+				}
+			}
+		}
+	}
+	d.AgainEach(1)
+	d.Heal()
+	put(t, d, 0, 1, 2)
+}
