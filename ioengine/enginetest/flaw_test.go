@@ -5,6 +5,7 @@ package enginetest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"os/exec"
@@ -110,14 +111,20 @@ func (e *naive) carry(ops []ioengine.Op, i int, done ioengine.Done) {
 		}
 	})
 	done(i, n, err)
-	if e.flaw == "answers twice" {
+	switch e.flaw {
+	case "answers twice":
 		done(i, n, err)
+	case "reads again after done", "writes again after done":
+		_, _ = e.move(op)
 	}
 }
 
 func (e *naive) move(op ioengine.Op) (int, error) {
 	if op.Len() == 0 {
 		return 0, nil
+	}
+	if e.flaw == "continues at the next block" {
+		return e.skip(op)
 	}
 	if op.Dir == ioengine.Write {
 		return ioengine.WriteFull(e.dev, op.Vec, op.Off)
@@ -129,16 +136,49 @@ func (e *naive) move(op ioengine.Op) (int, error) {
 	return ioengine.ReadFull(e.dev, op.Vec, op.Off)
 }
 
+// skip takes a block for moved of which a part was.
+func (e *naive) skip(op ioengine.Op) (int, error) {
+	move, block := e.dev.Preadv, e.dev.Geometry().Block
+	if op.Dir == ioengine.Write {
+		move = e.dev.Pwritev
+	}
+	n := 0
+	for vec := op.Vec; len(vec) > 0; {
+		k, err := move(vec, op.Off+int64(n))
+		if err != nil || k == 0 {
+			return n, err
+		}
+		k = (k + block - 1) / block * block
+		n += k
+		for ; len(vec) > 0 && k >= len(vec[0]); vec = vec[1:] {
+			k -= len(vec[0])
+		}
+		if k > 0 {
+			vec = append([][]byte{vec[0][k:]}, vec[1:]...)
+		}
+	}
+	return n, nil
+}
+
 func (e *naive) check(op ioengine.Op) error {
 	g := e.dev.Geometry()
-	bad := op.Off%int64(g.Block) != 0
+	missed := 0 // the alignment
+	if op.Off%int64(g.Block) != 0 {
+		missed = g.Block
+	}
 	for _, part := range op.Vec {
-		bad = bad || len(part)%g.Block != 0
-		bad = bad || len(part) > 0 && uintptr(unsafe.Pointer(&part[0]))%uintptr(g.MemAlign) != 0
+		if len(part)%g.Block != 0 {
+			missed = g.Block
+		}
+		if len(part) > 0 && uintptr(unsafe.Pointer(&part[0]))%uintptr(g.MemAlign) != 0 {
+			missed = g.MemAlign
+		}
 	}
 	switch {
-	case bad && e.flaw != "lets unaligned ops through":
+	case missed > 0 && e.flaw == "names no alignment":
 		return ioengine.ErrUnaligned
+	case missed > 0 && e.flaw != "lets unaligned ops through":
+		return fmt.Errorf("%w: want %d", ioengine.ErrUnaligned, missed)
 	case (op.Off < 0 || op.Off+op.Len() > g.Size) && e.flaw != "does not know the end":
 		return ioengine.ErrEndOfDevice
 	}
@@ -214,21 +254,25 @@ func TestFlawed(t *testing.T) {
 }
 
 func TestSuiteFindsFlaws(t *testing.T) {
-	flaws := []string{
-		"answers twice", "takes short for whole", "hides errors", "lets unaligned ops through",
-		"does not know the end", "works after close", "close does not wait", "flushes again",
-		"does not count errors", "forgets what it did", "knows no age",
+	flaws := map[string]string{ // and the cases that find them; "": any
+		"answers twice": "", "takes short for whole": "", "hides errors": "", "lets unaligned ops through": "",
+		"does not know the end": "", "works after close": "", "close does not wait": "", "flushes again": "",
+		"does not count errors": "", "forgets what it did": "", "knows no age": "",
+		"names no alignment":          "/block_4096/skewed",
+		"continues at the next block": "/block_512/ends_at_any_byte",
+		"reads again after done":      "/block_512/memory_of_a_detached_read",
+		"writes again after done":     "/block_512/memory_of_a_detached_write",
 	}
-	for _, flaw := range flaws {
+	for flaw, found := range flaws {
 		t.Run(flaw, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			child := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestFlawed$", "-test.failfast", "-test.timeout=60s")
+			child := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestFlawed$"+found, "-test.failfast", "-test.timeout=60s")
 			child.Env = append(os.Environ(), flawEnv+"="+flaw)
 			out, err := child.CombinedOutput()
 			var exit *exec.ExitError
 			if !errors.As(err, &exit) {
-				t.Errorf("the suite passes an engine that %s: %v\n%s", flaw, err, out)
+				t.Errorf("the suite (%s) passes an engine that %s: %v\n%s", found, flaw, err, out)
 			}
 		})
 	}

@@ -16,8 +16,11 @@ const DeviceSize = 8 << 20
 // suite closes it.
 type Open func(t *testing.T, dev ioengine.Device) ioengine.Engine
 
-// Run tests an engine on simulated devices of 512 and 4096 byte blocks.
+// Run tests an engine on simulated devices of 512 and 4096 byte blocks, and of memory
+// aligned to as much.
 func Run(t *testing.T, open Open) {
+	coarse := simdev.New(simdev.Options{Size: DeviceSize, MemAlign: 4096})
+	t.Run("memory in pages", func(t *testing.T) { testSkewed(newRig(t, coarse, open)) })
 	for _, block := range []int{512, 4096} {
 		sim := func() *simdev.Device { return simdev.New(simdev.Options{Size: DeviceSize, Block: block}) }
 		t.Run(blockName(block), func(t *testing.T) {
@@ -55,6 +58,7 @@ func deviceCases() []testCase {
 		{"both directions in one batch", testMixed},
 		{"a batch deeper than the engine", testDeepBatch},
 		{"unaligned ops are answered", testUnaligned},
+		{"skewed by 512 bytes", testSkewed},
 		{"the end of the device", testEndOfDevice},
 		{"nothing to do", testEmpty},
 		{"many batches at once", testConcurrent},
@@ -70,16 +74,23 @@ func faultCases() []testCase {
 		{"results come in any order", testOrderFree},
 		{"unaligned ops leave the device alone", testUnalignedUntouched},
 		{"short transfers are continued", testShort},
+		{"a transfer ends at any byte", testShortAnywhere},
+		{"many transfers end at any byte", testShortManyAtOnce},
 		{"EAGAIN is tried again", testAgain},
+		{"a storm of EAGAIN", testStorm},
 		{"an endless EAGAIN is an error", testAgainForever},
 		{"one op fails alone", testOneFails},
+		{"one of many transfers fails", testNthFails},
 		{"a clean batch after an error", testCleanAfterError},
+		{"deep batches with faults, and a clean one", testDeepWithFaults},
 		{"a device that has gone", testVanished},
 		{"flush", testFlush},
 		{"flush failure", testFlushFails},
 		{"hang and release", testHang},
 		{"ages of what is on the device", testAges},
 		{"context that ends", testDoLeaves},
+		{"memory of a detached read", testDetached(ioengine.Read)},
+		{"memory of a detached write", testDetached(ioengine.Write)},
 		{"close with work in flight", testCloseInFlight},
 	}
 }
