@@ -82,7 +82,7 @@ func (c *cli) root() *cobra.Command {
 	root.SetOut(c.stdout) // before the completion verb is made, which keeps it
 	root.SetErr(c.stderr)
 	root.AddGroup(&cobra.Group{ID: "daemon", Title: "Device and daemon:"}, &cobra.Group{ID: "client", Title: "Client of a running daemon:"})
-	for _, v := range []func() *cobra.Command{c.initVerb, c.inspectVerb, c.serveVerb, c.demoVerb, c.configVerb, c.doctorVerb} {
+	for _, v := range []func() *cobra.Command{c.initVerb, c.inspectVerb, c.serveVerb, c.demoVerb, c.configVerb, c.doctorVerb, c.benchVerb} {
 		v := v()
 		v.GroupID = "daemon"
 		root.AddCommand(v)

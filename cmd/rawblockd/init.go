@@ -122,10 +122,16 @@ func (c *cli) auditWipe(device, incarnation string) {
 
 // contents lists what a survey found, and what kept it from looking further.
 func contents(r slab.Report, err error) []string {
-	lines := r.Contents()
-	if len(lines) == 0 {
-		lines = append(lines, "nothing that was found")
+	lines := holdings(r, err)
+	if len(r.Contents()) == 0 {
+		lines = append([]string{"nothing that was found"}, lines...)
 	}
+	return lines
+}
+
+// holdings is contents of which nothing is left for a device that is blank.
+func holdings(r slab.Report, err error) []string {
+	lines := r.Contents()
 	for _, expected := range []error{slab.ErrNoLabel, slab.ErrIncompat, slab.ErrGeometry} {
 		if errors.Is(err, expected) && !isJoined(err) {
 			return lines // the lines say it

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rawblockd/rawblockd/bench"
+	"github.com/rawblockd/rawblockd/config"
+	"github.com/rawblockd/rawblockd/slab"
+)
+
+func (c *cli) benchVerb() *cobra.Command {
+	cmd := &cobra.Command{Use: "bench", Short: "Measure a device, with fio beside"}
+	cmd.AddCommand(c.benchEngineVerb())
+	return cmd
+}
+
+func (c *cli) benchEngineVerb() *cobra.Command {
+	b := benchEngine{cli: c}
+	cmd := &cobra.Command{
+		Use:   "engine --device DEVICE",
+		Short: "Measure what an engine makes of a device, with fio beside",
+		Long: "Measure what an engine makes of a device, in windows that alternate with fio's on the same device.\n" +
+			"Overwrites DEVICE, unless only reads are measured; asks before, if there is anything on it.\n" +
+			"Without --batched, --layouts, --batches, --mix, --beside or --preset it measures throughput.",
+		Example: "  rawblockd bench engine --device /dev/nvme1n1 --fio --sizes 4KiB,1MiB --json out.json --svg out.svg\n" +
+			"  rawblockd bench engine --device /dev/nvme1n1 --fio --preset lmcache",
+		Args: cobra.NoArgs,
+	}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return b.run(cmd) }
+	b.flags(cmd)
+	return cmd
+}
+
+// benchEngine is one bench of engines.
+type benchEngine struct {
+	cli      *cli
+	plan     bench.Plan
+	text     benchText
+	withFio  bool
+	yes      bool
+	jsonFile string
+	svgFile  string
+	table    benchTable
+}
+
+func (b *benchEngine) run(cmd *cobra.Command) error {
+	ctx := cmd.Context()
+	if err := b.prepare(cmd); err != nil {
+		return fmt.Errorf("bench engine: %w", err)
+	}
+	if err := b.askFirst(ctx); err != nil {
+		return err
+	}
+	report, err := bench.Run(ctx, b.plan)
+	b.table.end()
+	if len(report.Rows) == 0 && err != nil {
+		return b.explain(err)
+	}
+	report.Tool, report.Version, report.Interrupted = "rawblockd bench engine", versionLine(), err != nil
+	return errors.Join(b.explain(err), b.write(report))
+}
+
+func (b *benchEngine) explain(err error) error {
+	if errors.Is(err, bench.ErrPlan) {
+		return usagef("bench engine: %w", err)
+	}
+	if err != nil {
+		return fmt.Errorf("bench engine: %w", err)
+	}
+	return nil
+}
+
+// prepare finds out, before anything is touched, what can be wrong.
+func (b *benchEngine) prepare(cmd *cobra.Command) error {
+	if b.withFio {
+		fio, err := bench.FindFio(cmd.Context())
+		if err != nil {
+			return err
+		}
+		b.plan.Fio = fio
+	}
+	b.plan.Engines = benchEngines()
+	if err := b.settle(cmd); err != nil {
+		return usageError{err}
+	}
+	if err := b.plan.Check(); err != nil {
+		return usageError{err}
+	}
+	for _, path := range []string{b.jsonFile, b.svgFile} {
+		if path == "" || path == "-" {
+			continue
+		}
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o644) // rather now than after an hour
+		if err != nil {
+			return usageError{err}
+		}
+		if err := f.Close(); err != nil {
+			return err
+		}
+	}
+	b.table = benchTable{out: b.cli.stdout, err: b.cli.stderr, quiet: b.jsonFile == "-", live: isTerminal(b.cli.stderr)}
+	b.plan.Row, b.plan.Figure, b.plan.Filling = b.table.row, b.table.figure, b.table.filling
+	return nil
+}
+
+// askFirst has the loss of what is on the device confirmed.
+func (b *benchEngine) askFirst(ctx context.Context) error {
+	if !b.plan.Writes() {
+		fmt.Fprintln(b.cli.stderr, "only reads: what was never written may not be read from the media; --fill writes it first")
+		return nil
+	}
+	if b.yes {
+		return nil
+	}
+	r, err := slab.Survey(b.plan.Device)
+	if r.RealPath == "" || r.Geometry.Size == 0 {
+		return err
+	}
+	held := holdings(r, err)
+	if len(held) == 0 {
+		return nil
+	}
+	area := b.plan.Area
+	if area == 0 {
+		area = min(bench.DefaultArea, r.Geometry.Size)
+	}
+	what := fmt.Sprintf("overwrites the first %s of %s, which holds: %s", size(area), b.plan.Device, strings.Join(held, "; "))
+	return b.cli.confirm(ctx, "bench engine", what)
+}
+
+// write writes the files that were asked for.
+func (b *benchEngine) write(report bench.Report) error {
+	b.table.close(report)
+	if b.jsonFile != "" {
+		if err := b.writeJSON(report); err != nil {
+			return err
+		}
+	}
+	if b.svgFile == "" {
+		return nil
+	}
+	f, err := os.Create(b.svgFile)
+	if err != nil {
+		return err
+	}
+	return errors.Join(bench.WriteSVG(f, report), f.Close())
+}
+
+func (b *benchEngine) writeJSON(report bench.Report) error {
+	if b.jsonFile == "-" {
+		return b.cli.printJSON(report)
+	}
+	f, err := os.Create(b.jsonFile)
+	if err != nil {
+		return err
+	}
+	to := *b.cli
+	to.stdout = f
+	return errors.Join(to.printJSON(report), f.Close())
+}
+
+func versionLine() string {
+	v := readVersion()
+	s := v.Version
+	if v.Commit != "" && !strings.Contains(s, v.Commit[:min(12, len(v.Commit))]) {
+		s += " " + v.Commit
+	}
+	if v.Dirty && !strings.Contains(s, "dirty") {
+		s += " dirty"
+	}
+	return s
+}
+
+// parseSizes reads a list of sizes as the configuration has them.
+func parseSizes(list []string) ([]int64, error) {
+	out := make([]int64, len(list))
+	for i, s := range list {
+		n, err := config.ParseSize(s)
+		if err != nil {
+			return nil, fmt.Errorf("size %q: %w", s, err)
+		}
+		out[i] = int64(n)
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
+}
