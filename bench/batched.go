@@ -24,7 +24,7 @@ func (r *run) batched(ctx context.Context, s shape) (err error) {
 	sides := []side{
 		st.callers(p, aligned, st.slot(s.size, 1, s.loads(), true)),
 		st.callers(p, aligned, st.slot(s.size, s.depth, s.loads(), true)),
-		st.rolling(p, s, rollers),
+		st.rolling(p, s, rollers, 1),
 	}
 	if r.plan.Fio != nil {
 		again := r.fioSide(r.job(s.op, s.size, s.depth))
@@ -32,11 +32,12 @@ func (r *run) batched(ctx context.Context, s shape) (err error) {
 		sides = append(sides, r.fioSide(r.job(s.op, s.size, 1)), r.fioSide(r.job(s.op, s.size, s.depth)), again)
 	}
 	all, err := p.rounds(ctx, sides, func(all [][]Sample) bool {
-		over := sideFio1
+		over := sideFioDepth
 		if r.plan.Fio == nil {
 			over = sideSingle
 		}
-		return summarize(ratios(all, rateRatio(sideRolling, over))).narrow()
+		return summarize(ratios(all, rateRatio(sideRolling, over))).narrow() &&
+			summarize(ratios(all, rateRatio(sideBarrier, over))).narrow()
 	})
 	if err != nil {
 		return err

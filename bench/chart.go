@@ -78,7 +78,11 @@ func charts(rows []Row) []*chart {
 				c, place = get(r.Op+", "+at, "depth", "MiB/s"), strconv.Itoa(r.Depth)
 			}
 			c.add("fio", true, false, place, r.FioMiBs, 0, 0)
-			c.add(r.Engine, false, false, place, r.MiBs, r.RatioLo*r.FioMiBs, r.RatioHi*r.FioMiBs)
+			name := r.Engine
+			if r.Mode != Rolling {
+				name += ", " + r.Mode
+			}
+			c.add(name, false, false, place, r.MiBs, r.RatioLo*r.FioMiBs, r.RatioHi*r.FioMiBs)
 		case "gain":
 			c := get(fmt.Sprintf("%s: %d in flight against fio, one at a time", r.Op, r.Depth), "payload", "times as fast")
 			name := r.Engine

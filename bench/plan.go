@@ -56,6 +56,7 @@ type Plan struct {
 
 	// What is measured; for each size, depth, op and engine that applies.
 	Throughput bool     // as many ops as the depth, all the time
+	Modes      []string // of throughput: Rolling, Queued
 	Batched    bool     // a batch of as many ops as the depth, against one at a time
 	Layouts    []Layout // against the best of them
 	LayoutSize int64    // of their payloads
@@ -107,6 +108,11 @@ func (p *Plan) Check() error {
 		}
 		if name != FioFixed && p.Engines[name] == nil {
 			return fmt.Errorf("%w: engine %q: want one of %s, or %s", ErrPlan, name, strings.Join(p.engineNames(), ", "), FioFixed)
+		}
+	}
+	for _, m := range p.Modes {
+		if m != Rolling && m != Queued {
+			return fmt.Errorf("%w: mode %q: want %s or %s", ErrPlan, m, Rolling, Queued)
 		}
 	}
 	return p.checkTimes()

@@ -34,6 +34,11 @@ func opOf(payload int64) (opSize int64, ops int) {
 	return opSize, int((payload + opSize - 1) / opSize)
 }
 
+func perKeyOf(payload int64) int {
+	_, n := opOf(payload)
+	return n
+}
+
 // station starts an engine with memory for so many payloads.
 func (r *run) station(ctx context.Context, engine string, depth int, payload int64, payloads int) (_ *station, err error) {
 	opSize, perKey := opOf(payload)

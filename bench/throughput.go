@@ -9,25 +9,51 @@ import (
 	"github.com/rawblockd/rawblockd/ioengine"
 )
 
-// throughput measures depth ops kept in flight: what has completed is submitted again
-// at another place at once, as fio does it.
+// Modes of throughput.
+const (
+	// Rolling keeps as many payloads under way as make up the depth: what has completed
+	// is submitted again at another place at once, as fio does it.
+	Rolling = "rolling"
+	// Queued keeps two batches under way, each of twice the depth, so that the engine
+	// itself refills the device from what waits: as a daemon under load has it.
+	// Latencies include the wait.
+	Queued = "queued"
+)
+
 func (r *run) throughput(ctx context.Context, s shape) (err error) {
-	row := s.row("throughput", "rolling")
-	row.InFlight = payloadsFor(s)
+	for _, mode := range r.plan.Modes {
+		if err := r.throughputAs(ctx, s, mode); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *run) throughputAs(ctx context.Context, s shape, mode string) (err error) {
+	row := s.row("throughput", mode)
+	batches, keys := payloadsFor(s), 1
+	if mode == Queued {
+		batches, keys = 2, max(2*s.depth/perKeyOf(s.size), 2)
+		row.Keys = keys
+	}
+	row.InFlight = batches
 	var ours side
 	if s.engine == FioFixed {
 		j := r.job(s.op, s.size, s.depth)
 		j.fixed = true
+		if mode != Rolling {
+			return nil
+		}
 		row.InFlight = s.depth
 		ours = r.fioSide(j)
 	} else {
-		st, err2 := r.station(ctx, s.engine, s.depth, s.size, row.InFlight)
+		st, err2 := r.station(ctx, s.engine, s.depth, s.size, batches*keys)
 		if err2 != nil {
 			return err2
 		}
 		defer func() { err = errors.Join(err, st.close()) }()
 		row.Note = st.note
-		ours = st.rolling(r.plan.Protocol, s, row.InFlight)
+		ours = st.rolling(r.plan.Protocol, s, batches, keys)
 	}
 	return r.besideFio(ctx, s, row, ours, throughputTarget(s))
 }
@@ -42,10 +68,10 @@ func payloadsFor(s shape) int {
 	return min(s.depth, (2*s.depth+perKey-1)/perKey+1)
 }
 
-func (st *station) rolling(p Protocol, s shape, payloads int) side {
-	slots := make([]*slot, payloads)
+func (st *station) rolling(p Protocol, s shape, batches, keys int) side {
+	slots := make([]*slot, batches)
 	for i := range slots {
-		slots[i] = st.slot(s.size, 1, s.loads(), false)
+		slots[i] = st.slot(s.size, keys, s.loads(), false)
 	}
 	return side{run: func(ctx context.Context) (Sample, error) { return st.run(ctx, p, drained, slots) }}
 }

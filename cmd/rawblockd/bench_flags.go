@@ -37,6 +37,7 @@ func (b *benchEngine) flags(cmd *cobra.Command) {
 	f.IntSliceVar(&t.depths, "depths", []int{32}, "ops at once, 1 to 256")
 	f.StringSliceVar(&t.ops, "ops", []string{"read", "write"}, "read, write or both (read, if not for throughput)")
 	f.StringSliceVar(&t.engines, "engines", []string{"pread", "uring"}, "pread, uring, uring-unregistered; fio-fixedbufs is fio with registered buffers")
+	f.StringSliceVar(&p.Modes, "modes", []string{bench.Rolling}, "of throughput: rolling (the depth in flight, resubmitted one by one), queued (batches wait in the engine)")
 	f.StringVar(&t.preset, "preset", "", "what others published: mooncake (batched at 4KiB,64KiB,1MiB) or lmcache (layouts and batches)")
 	f.BoolVar(&p.Batched, "batched", false, "measure a batch of as many as the depth against one at a time")
 	f.StringSliceVar(&t.layouts, "layouts", nil, "measure layouts against each other, BATCHESxKEYS: 1x32,8x4,32x1")
@@ -60,6 +61,7 @@ func (b *benchEngine) flags(cmd *cobra.Command) {
 	} {
 		registered(cmd.RegisterFlagCompletionFunc(flag, listOf(words(all...))))
 	}
+	registered(cmd.RegisterFlagCompletionFunc("modes", listOf(words(bench.Queued, bench.Rolling))))
 	registered(cmd.RegisterFlagCompletionFunc("preset", words(presetLMCache, presetMooncake)))
 }
 

@@ -20,7 +20,7 @@ type benchTable struct {
 	rows     int
 }
 
-const benchRow = "%-38s %-18s %9s %9s  %-24s %5s %6s  %7s %7s  %7s %7s  %9s %9s  %s\n"
+const benchRow = "%-46s %-18s %9s %9s  %-24s %5s %6s  %7s %7s  %7s %7s  %9s %9s  %s\n"
 
 // restOfBench says what the columns do not.
 const restOfBench = "MIB/S, FIO: medians of the windows. RATIO: median of the paired ratios, with its 90 % interval. NOISE: fio ÷ fio.\n" +
@@ -63,7 +63,7 @@ func benchTitle(r bench.Row) string {
 	switch {
 	case r.N > 0:
 		s += fmt.Sprintf(", %d keys", r.N)
-	case r.Name != "throughput":
+	case r.Name != "throughput" || r.Mode != bench.Rolling:
 		s += ", " + r.Mode
 	}
 	return s
