@@ -73,10 +73,11 @@ func charts(rows []Row) []*chart {
 		at := Size(r.Size).String()
 		switch r.Name {
 		case "throughput":
-			c, place := get(fmt.Sprintf("%s, depth %d", r.Op, r.Depth), "payload", "MiB/s"), at
+			title, x, place := fmt.Sprintf("%s, depth %d", r.Op, r.Depth), "payload", at
 			if sizes == 1 {
-				c, place = get(r.Op+", "+at, "depth", "MiB/s"), strconv.Itoa(r.Depth)
+				title, x, place = r.Op+", "+at, "depth", strconv.Itoa(r.Depth)
 			}
+			c := get(title, x, "MiB/s")
 			c.add("fio", true, false, place, r.FioMiBs, 0, 0)
 			name := r.Engine
 			if r.Mode != Rolling {
@@ -110,7 +111,7 @@ func charts(rows []Row) []*chart {
 			c.add(r.Engine+", "+r.Mode, false, false, at, r.P99/1e3, r.RatioLo*r.FioP99/1e3, r.RatioHi*r.FioP99/1e3)
 		}
 	}
-	return out
+	return slices.DeleteFunc(out, func(c *chart) bool { return len(c.places) == 0 })
 }
 
 func distinct(rows []Row, of func(Row) int64) int {

@@ -19,8 +19,8 @@ type MakeEngine func(dev *ioengine.File, depth int, memory [][]byte) (e ioengine
 type station struct {
 	engine ioengine.Engine
 	note   string
-	arena  *ioengine.Arena
-	buf    *ioengine.Buf
+	memory [][]byte // all of it, in regions
+	free   []func()
 	spare  [][]byte // of opSize each, not yet given to a slot
 	opSize int64
 	area   int64 // bytes from the start of the device that are used
@@ -42,38 +42,55 @@ func perKeyOf(payload int64) int {
 // station starts an engine with memory for so many payloads.
 func (r *run) station(ctx context.Context, engine string, depth int, payload int64, payloads int) (_ *station, err error) {
 	opSize, perKey := opOf(payload)
-	perChunk := ioengine.PieceSize / opSize
-	chunks := (int64(payloads*perKey) + perChunk - 1) / perChunk
 	s := &station{opSize: opSize, area: r.plan.Area, rng: rand.New(rand.NewPCG(r.plan.Seed, r.turn()))}
-	if s.arena, err = ioengine.NewArena(chunks * ioengine.PieceSize); err != nil {
-		return nil, err
-	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())
 		}
 	}()
-	if s.buf, err = s.arena.Get(ctx, chunks*ioengine.PieceSize); err != nil {
+	if err := s.alloc(ctx, payloads*perKey, r.plan.Seed); err != nil {
 		return nil, err
 	}
-	noise := rand.NewChaCha8([32]byte{byte(r.plan.Seed)})
-	for _, chunk := range s.buf.Chunks() {
-		_, _ = noise.Read(chunk) // never fails
-		for ; int64(len(chunk)) >= opSize; chunk = chunk[opSize:] {
-			s.spare = append(s.spare, chunk[:opSize:opSize])
-		}
-	}
-	s.engine, s.note, err = r.plan.Engines[engine](r.dev, depth, s.buf.Chunks())
+	s.engine, s.note, err = r.plan.Engines[engine](r.dev, depth, s.memory)
 	if err != nil {
 		return nil, fmt.Errorf("engine %s: %w", engine, err)
 	}
 	return s, nil
 }
 
+// regionBytes is the most that the kernel registers as one region.
+const regionBytes = 1 << 30
+
+// alloc takes memory for so many ops and fills it with what no device can compress.
+func (s *station) alloc(ctx context.Context, ops int, seed uint64) error {
+	if need := int64(ops) * s.opSize; need > maxMemory {
+		return fmt.Errorf("%w: it takes %s of memory, more than %s: make the payloads, the depth or the batches smaller", ErrPlan, Size(need), Size(maxMemory))
+	}
+	noise := rand.NewChaCha8([32]byte{byte(seed)})
+	for ops > 0 {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		n := min(ops, int(regionBytes/s.opSize))
+		region, free, err := ioengine.AlignedAlloc(n * int(s.opSize))
+		if err != nil {
+			return err
+		}
+		s.memory, s.free = append(s.memory, region), append(s.free, free)
+		_, _ = noise.Read(region) // never fails
+		for ; len(region) > 0; region = region[s.opSize:] {
+			s.spare = append(s.spare, region[:s.opSize:s.opSize])
+		}
+		ops -= n
+	}
+	return nil
+}
+
 // slot returns a slot of so many payloads; loads is the probability that it reads.
 func (s *station) slot(payload int64, keys int, loads float64, waits bool) *slot {
 	_, perKey := opOf(payload)
-	sl := &slot{keys: keys, loads: loads, waits: waits, ops: make([]ioengine.Op, keys*perKey),
+	sl := &slot{
+		keys: keys, loads: loads, waits: waits, ops: make([]ioengine.Op, keys*perKey),
 		payload: payload, area: s.area, spread: rand.New(rand.NewPCG(s.rng.Uint64(), s.rng.Uint64())),
 	}
 	for i := range sl.ops {
@@ -92,8 +109,8 @@ func (s *station) close() error {
 	if s.engine != nil {
 		err = s.engine.Close()
 	}
-	if s.buf != nil {
-		s.buf.Release()
+	for _, free := range s.free { // nothing is under way any more
+		free()
 	}
-	return errors.Join(err, s.arena.Close())
+	return err
 }

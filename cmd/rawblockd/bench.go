@@ -61,7 +61,7 @@ func (b *benchEngine) run(cmd *cobra.Command) error {
 		return err
 	}
 	report, err := bench.Run(ctx, b.plan)
-	b.table.end()
+	b.table.clear()
 	if len(report.Rows) == 0 && err != nil {
 		return b.explain(err)
 	}
@@ -81,6 +81,9 @@ func (b *benchEngine) explain(err error) error {
 
 // prepare finds out, before anything is touched, what can be wrong.
 func (b *benchEngine) prepare(cmd *cobra.Command) error {
+	if b.plan.Device == "" {
+		return usagef("--device is missing: which device is to be measured?")
+	}
 	if b.withFio {
 		fio, err := bench.FindFio(cmd.Context())
 		if err != nil {
@@ -96,20 +99,30 @@ func (b *benchEngine) prepare(cmd *cobra.Command) error {
 		return usageError{err}
 	}
 	for _, path := range []string{b.jsonFile, b.svgFile} {
-		if path == "" || path == "-" {
-			continue
-		}
-		f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o644) // rather now than after an hour
-		if err != nil {
+		if err := canWrite(path); err != nil {
 			return usageError{err}
-		}
-		if err := f.Close(); err != nil {
-			return err
 		}
 	}
 	b.table = benchTable{out: b.cli.stdout, err: b.cli.stderr, quiet: b.jsonFile == "-", live: isTerminal(b.cli.stderr)}
 	b.plan.Row, b.plan.Figure, b.plan.Filling = b.table.row, b.table.figure, b.table.filling
 	return nil
+}
+
+// canWrite tells whether a report can be written to path: rather now than after an
+// hour.
+func canWrite(path string) error {
+	if path == "" || path == "-" {
+		return nil
+	}
+	_, before := os.Lstat(path)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil || before == nil {
+		return err
+	}
+	return os.Remove(path)
 }
 
 // askFirst has the loss of what is on the device confirmed.

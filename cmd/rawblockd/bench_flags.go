@@ -55,7 +55,6 @@ func (b *benchEngine) flags(cmd *cobra.Command) {
 	f.DurationVar(&p.Window, "window", time.Second, "of one side in one round")
 	f.Uint64Var(&p.Seed, "seed", 1, "of the places that are read and written")
 	f.BoolVar(&b.yes, "yes", false, "overwrite whatever is on the device without asking")
-	registered(cmd.MarkFlagRequired("device"))
 	for flag, all := range map[string][]string{
 		"ops": {"read", "write"}, "engines": append(benchNames(), bench.FioFixed), "sizes": {"1MiB", "24MiB", "256KiB", "4KiB", "64KiB"},
 	} {

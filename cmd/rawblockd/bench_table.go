@@ -98,8 +98,6 @@ func (t *benchTable) clear() {
 	}
 }
 
-func (t *benchTable) end() { t.clear() }
-
 // close prints what the columns mean, and one closing line.
 func (t *benchTable) close(r bench.Report) {
 	if t.quiet {

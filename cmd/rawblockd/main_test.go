@@ -214,9 +214,20 @@ func TestUsage(t *testing.T) {
 		args []string
 		want string
 	}{
-		{nil, "a verb is missing: want one of clear, completion, config, demo, doctor, drain, events, explain, get"},
+		{nil, "a verb is missing: want one of bench, clear, completion, config, demo, doctor, drain, events, explain, get"},
 		{[]string{"bogus"}, `unknown verb "bogus": want one of `},
 		{[]string{"lokup"}, `did you mean lookup?`},
+		{[]string{"bench"}, "bench: a verb is missing: want one of engine"},
+		{[]string{"bench", "engine"}, "bench engine: --device is missing"},
+		{[]string{"bench", "engine", "--device", "x", "--sizes", "5x"}, "bench engine: --sizes: size "},
+		{[]string{"bench", "engine", "--device", "x", "--sizes", "81MiB"}, "size 81MiB: want 4KiB to 80MiB"},
+		{[]string{"bench", "engine", "--device", "x", "--depths", "300"}, "depth 300: want 1 to 256"},
+		{[]string{"bench", "engine", "--device", "x", "--ops", "erase"}, `--ops: "erase": want read or write`},
+		{[]string{"bench", "engine", "--device", "x", "--engines", "aio"}, `engine "aio": want one of pread, uring`},
+		{[]string{"bench", "engine", "--device", "x", "--engines", "fio-fixedbufs"}, "give --fio too"},
+		{[]string{"bench", "engine", "--device", "x", "--layouts", "8"}, `layout "8": want BATCHESxKEYS`},
+		{[]string{"bench", "engine", "--device", "x", "--preset", "x"}, "want mooncake or lmcache"},
+		{[]string{"bench", "engine", "--device", "x", "--json", "/nonexistent/x.json"}, "/nonexistent/x.json"},
 		{[]string{"config"}, "config: a verb is missing: want one of check, print"},
 		{[]string{"config", "--config", "x"}, "config: a verb is missing"},
 		{[]string{"config", "chekc", "--config", "x"}, `config: unknown verb "chekc": want one of check, print; did you mean check?`},
@@ -260,7 +271,7 @@ func TestHelpAndVersion(t *testing.T) {
 	help := ok(t, "--help")
 	for _, verb := range []string{
 		"init", "inspect", "serve", "demo", "doctor", "status", "get", "put", "rm", "lookup", "pin", "unpin", "ls", "leases", "version", "config",
-		"clear", "drain", "events", "explain", "namespace", "requests", "resume", "scrub", "top", "touch",
+		"clear", "drain", "events", "explain", "namespace", "requests", "resume", "scrub", "top", "touch", "bench",
 	} {
 		if !strings.Contains(help, "\n  "+verb+" ") {
 			t.Errorf("help does not list %s", verb)
