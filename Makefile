@@ -11,8 +11,9 @@ POINTS   ?= 100000
 FUZZTIME ?= 30s
 KILLS    ?= 50
 DEMOFLAGS ?=
+BENCHTIME ?= 4s
 
-.PHONY: build demo test check fmt deps crash crash-run mutants fuzz kill torture clean help
+.PHONY: build demo test check fmt deps crash crash-run mutants fuzz kill torture bench clean help
 
 help:
 	@echo 'make build                 bin/rawblockd and bin/rawblockd-linux-arm64'
@@ -21,6 +22,7 @@ help:
 	@echo 'make check                 format, vet, staticcheck, checklocks'
 	@echo 'make crash POINTS=100000   crash campaign in both durability modes, then the mutant table'
 	@echo 'make torture KILLS=50      kill -9 loop of the real daemon'
+	@echo 'make bench BENCHTIME=4s     engines beside fio, so long a figure; DEVICE=/dev/... is overwritten'
 	@echo 'make fuzz FUZZTIME=30s     each fuzz target for that long'
 	@echo 'make fmt | deps | clean    format sources | install what the tests call | remove bin/'
 
@@ -59,6 +61,9 @@ kill: build
 	bin/kill.test -test.run '^TestKill$$' -test.timeout 0 -kills $(KILLS) -binary $(CURDIR)/bin/rawblockd
 
 torture: kill
+
+bench: build
+	BENCHTIME=$(BENCHTIME) scripts/bench.sh
 
 fuzz:
 	scripts/fuzz.sh $(FUZZTIME)

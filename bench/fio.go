@@ -27,6 +27,8 @@ const fioPatience = 5 * time.Second
 type Fio struct {
 	Path    string // of the program
 	Version string // as it says itself
+
+	startup map[job]time.Duration // CPU that jobs take before and after their I/O
 }
 
 // FindFio looks for fio.
@@ -39,7 +41,7 @@ func FindFio(ctx context.Context) (*Fio, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s --version: %w", ErrFio, path, err)
 	}
-	return &Fio{Path: path, Version: strings.TrimSpace(string(out))}, nil
+	return &Fio{Path: path, Version: strings.TrimSpace(string(out)), startup: map[job]time.Duration{}}, nil
 }
 
 // job is one run of fio.
@@ -63,9 +65,14 @@ func (j job) String() string {
 	return s
 }
 
-// args is fio's command line. Offsets are drawn anew each time (norandommap), as ours
-// are, and latencies are from submission to completion.
+// args is fio's command line for a window.
 func (j job) args(p Protocol) []string {
+	return append(j.common(), "--time_based=1", "--runtime="+milliseconds(p.Window), "--ramp_time="+milliseconds(p.Ramp))
+}
+
+// common is fio's command line but for how long. Offsets are drawn anew each time (norandommap), as ours
+// are, and latencies are from submission to completion.
+func (j job) common() []string {
 	rw := map[ioengine.Dir]string{ioengine.Read: "randread", ioengine.Write: "randwrite"}[j.dir]
 	if j.mixed {
 		rw = "randrw"
@@ -75,7 +82,6 @@ func (j job) args(p Protocol) []string {
 		"--rw=" + rw, "--bs=" + strconv.FormatInt(j.size, 10), "--iodepth=" + strconv.Itoa(j.depth),
 		"--offset=0", "--size=" + strconv.FormatInt(j.area-j.area%j.size, 10), "--norandommap=1",
 		"--randrepeat=0", "--randseed=" + strconv.FormatUint(j.seed%(1<<31), 10), "--thread=1", "--allow_file_create=0",
-		"--time_based=1", "--runtime=" + milliseconds(p.Window), "--ramp_time=" + milliseconds(p.Ramp),
 		"--lat_percentiles=1", "--clat_percentiles=0", "--output-format=json+", "--eta=never",
 	}
 	if j.mixed {
@@ -92,24 +98,59 @@ func milliseconds(d time.Duration) string {
 }
 
 // run runs one job. When ctx ends fio is told to end, and has ended when run returns.
+//
+// fio's CPU is that of its job's thread as it says itself; but of ops above 1 MiB, which
+// the kernel hands to a thread of its own in the process, that is a tenth. Of them it is
+// the process's, less what the same job takes for a single op.
 func (f *Fio) run(ctx context.Context, j job, p Protocol) (Sample, error) {
-	cmd := exec.CommandContext(ctx, f.Path, j.args(p)...)
+	out, cpu, err := f.command(ctx, j, j.args(p))
+	if err != nil {
+		return Sample{}, err
+	}
+	s, err := parseFio(out)
+	if err != nil {
+		return Sample{}, fmt.Errorf("%w: %s: %w", ErrFio, j, err)
+	}
+	if j.size <= ioengine.PieceSize {
+		return s, nil
+	}
+	startup, err := f.startupOf(ctx, j)
+	if err != nil {
+		return Sample{}, err
+	}
+	s.CPU = time.Duration(float64(max(0, cpu-startup)) * float64(s.Took) / float64(s.Took+p.Ramp))
+	return s, nil
+}
+
+// startupOf returns what fio's process takes for a job of one op.
+func (f *Fio) startupOf(ctx context.Context, j job) (time.Duration, error) {
+	key := j
+	key.seed = 0
+	if cpu, ok := f.startup[key]; ok {
+		return cpu, nil
+	}
+	_, cpu, err := f.command(ctx, j, append(j.common(), "--io_size="+strconv.FormatInt(j.size, 10)))
+	if err == nil {
+		f.startup[key] = cpu
+	}
+	return cpu, err
+}
+
+// command runs fio and returns what it wrote and the CPU time that it took.
+func (f *Fio) command(ctx context.Context, j job, args []string) ([]byte, time.Duration, error) {
+	cmd := exec.CommandContext(ctx, f.Path, args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGINT) }
 	cmd.WaitDelay = fioPatience
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
 	if ctx.Err() != nil {
-		return Sample{}, context.Cause(ctx)
+		return nil, 0, context.Cause(ctx)
 	}
 	if err != nil {
-		return Sample{}, fmt.Errorf("%w: %s: %w: %s", ErrFio, j, err, lastWords(stderr.String(), stdout.String()))
+		return nil, 0, fmt.Errorf("%w: %s: %w: %s", ErrFio, j, err, lastWords(stderr.String(), stdout.String()))
 	}
-	s, err := parseFio(stdout.Bytes())
-	if err != nil {
-		return Sample{}, fmt.Errorf("%w: %s: %w", ErrFio, j, err)
-	}
-	return s, nil
+	return stdout.Bytes(), cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), nil
 }
 
 // lastWords is what a program said of its failure: one line.

@@ -82,7 +82,6 @@ func (r *run) addLayouts(s shape, note string, all [][]Sample, n int) {
 		if i == best {
 			row.Against = "the best"
 			row.Ratio, row.RatioLo, row.RatioHi, row.RatioMin, row.RatioMax, row.Pairs = 1, 1, 1, 1, 1, len(all)
-			row.Want, row.Verdict = atLeast(layoutWant).String(), Met
 		} else {
 			row.ratio(summarize(ratios(all, rateRatio(i, best))), "the best", atLeast(layoutWant))
 		}

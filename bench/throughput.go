@@ -5,6 +5,7 @@ package bench
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/rawblockd/rawblockd/ioengine"
 )
@@ -108,6 +109,9 @@ func (r *run) besideFio(ctx context.Context, s shape, row Row, ours side, target
 	return nil
 }
 
+// baselineRounds is how many windows each candidate for a baseline gets.
+const baselineRounds = 2
+
 // tooMuchForFio bounds the memory that fio is asked to take for its buffers.
 const tooMuchForFio = 4 << 30
 
@@ -123,15 +127,15 @@ func (r *run) baseline(ctx context.Context, s shape) (job, error) {
 	if s.size*int64(s.depth) <= tooMuchForFio {
 		candidates = append(candidates, same)
 	}
-	best, most := candidates[0], 0.0
-	for _, j := range candidates {
-		got, err := r.fioSide(j).run(ctx)
-		if err != nil {
-			return job{}, err
-		}
-		if got.rate() > most {
-			best, most = j, got.rate()
+	rates := make([]float64, len(candidates))
+	for range baselineRounds {
+		for i, j := range candidates {
+			got, err := r.fioSide(j).run(ctx)
+			if err != nil {
+				return job{}, err
+			}
+			rates[i] += got.rate()
 		}
 	}
-	return best, nil
+	return candidates[slices.Index(rates, slices.Max(rates))], nil
 }

@@ -205,7 +205,7 @@ func (w *window) supervise(ctx context.Context) {
 	}
 	<-done
 	if w.ending == drained {
-		w.mark(&w.to)
+		w.mark(false)
 	}
 }
 
@@ -226,20 +226,26 @@ func (w *window) atTime(ctx context.Context, done <-chan struct{}) {
 	if !until(w.proto.Ramp) {
 		return
 	}
-	end := w.mark(&w.from) + int64(w.proto.Window)
+	end := w.mark(true) + int64(w.proto.Window)
 	if w.ending == drained {
 		w.stop.CompareAndSwap(1<<62, end) // what has failed stays ended
 	}
 	if until(time.Duration(end)) && w.ending == timed {
-		w.mark(&w.to)
+		w.mark(false)
 		w.stop.Store(0)
 	}
 }
 
-func (w *window) mark(m *mark) int64 {
+// mark marks the beginning or the end of what counts as now.
+func (w *window) mark(begin bool) int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	*m = mark{at: w.now(), cpu: cpuOfThis()}
+	m := mark{at: w.now(), cpu: cpuOfThis()}
+	if begin {
+		w.from = m
+	} else {
+		w.to = m
+	}
 	return m.at
 }
 

@@ -15,6 +15,7 @@ needs=(
 	"jq jq the HTTP walk through of the README cannot be run"
 	"mount mount scripts of the contract in which a file system fails are skipped"
 	"fsfreeze util-linux scripts of the contract in which a file system hangs are skipped"
+	"fio fio benches have nothing to be held against; their tests with ratios are skipped"
 	"promtool prometheus the metrics are not checked by promtool"
 )
 
