@@ -43,3 +43,13 @@ func inFakeTime(t *testing.T, dev simdev.Options, o ioengine.UringOptions, test 
 		})
 	}
 }
+
+func TestConformanceInFakeTime(t *testing.T) {
+	for name, open := range engines() {
+		t.Run(name, func(t *testing.T) {
+			enginetest.RunInFakeTime(t, func(dev ioengine.Device, depth int) ioengine.Engine {
+				return open(dev, ioengine.UringOptions{Depth: depth})
+			})
+		})
+	}
+}
