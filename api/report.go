@@ -133,8 +133,12 @@ type SlotCounts struct {
 // EngineStats is a snapshot of a slab's I/O engine.
 type EngineStats struct {
 	Name          string `json:"name"`
-	Direct        bool   `json:"direct"` // O_DIRECT is in effect
-	Block         int    `json:"block"`  // bytes; alignment of direct I/O
+	Depth         int    `json:"depth"`                  // transfers on the device at once, at most
+	Why           string `json:"why,omitempty"`          // why this engine, where the configuration left the choice
+	Registered    bool   `json:"registered"`             // the memory of payloads is registered with the kernel
+	Unregistered  string `json:"unregistered,omitempty"` // why the uring engine could not register it
+	Direct        bool   `json:"direct"`                 // O_DIRECT is in effect
+	Block         int    `json:"block"`                  // bytes; alignment of direct I/O
 	InFlightOps   int    `json:"in_flight_ops"`
 	InFlightBytes int64  `json:"in_flight_bytes"`
 	QueuedOps     int    `json:"queued_ops"`

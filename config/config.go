@@ -61,14 +61,14 @@ type Meta struct {
 // Slab is one device.
 type Slab struct {
 	Name          string `mapstructure:"name" yaml:"name"`
-	Device        string `mapstructure:"device" yaml:"device"`         // absolute path of a block device or a regular file
-	SlotSize      Size   `mapstructure:"slot_size" yaml:"slot_size"`   // must equal the label's
-	Durability    string `mapstructure:"durability" yaml:"durability"` // sync | relaxed
-	Verify        string `mapstructure:"verify" yaml:"verify"`         // always | off
-	Engine        string `mapstructure:"engine" yaml:"engine"`         // auto | pread | uring
-	Workers       int    `mapstructure:"workers" yaml:"workers"`       // of the pread engine: ops on the device at once
-	QueueDepth    int    `mapstructure:"queue_depth" yaml:"queue_depth"`
-	IOSize        Size   `mapstructure:"io_size" yaml:"io_size"` // payloads are split into ops of this size
+	Device        string `mapstructure:"device" yaml:"device"`           // absolute path of a block device or a regular file
+	SlotSize      Size   `mapstructure:"slot_size" yaml:"slot_size"`     // must equal the label's
+	Durability    string `mapstructure:"durability" yaml:"durability"`   // sync | relaxed
+	Verify        string `mapstructure:"verify" yaml:"verify"`           // always | off
+	Engine        string `mapstructure:"engine" yaml:"engine"`           // auto | pread | uring
+	Workers       int    `mapstructure:"workers" yaml:"workers"`         // of the pread engine: ops on the device at once
+	QueueDepth    int    `mapstructure:"queue_depth" yaml:"queue_depth"` // of the uring engine: ops on the device at once
+	IOSize        Size   `mapstructure:"io_size" yaml:"io_size"`         // payloads are split into ops of this size
 	InflightBytes Size   `mapstructure:"inflight_bytes" yaml:"inflight_bytes"`
 	Discard       string `mapstructure:"discard" yaml:"discard"` // off | on_init | on_free
 }

@@ -82,9 +82,9 @@ func TestFaults(t *testing.T) {
 		{"certificate alone", short + "tls: {cert_file: /c}", nil, []string{`tls: cert_file and key_file belong together`}},
 		{"relative files", short + "tls: {cert_file: c, key_file: k}\nauth: {token_file: t}", nil, []string{`line 2: tls.cert_file: "c" is relative`, `line 2: tls.key_file: "k" is relative`, `line 3: auth.token_file: "t" is relative`}},
 
-		{"uring", "slabs: [{name: a, device: /dev/a, engine: uring}]", nil, []string{`slabs[0].engine: the io_uring engine is not in this release: write auto or pread`}},
+		{"engine", "slabs: [{name: a, device: /dev/a, engine: io_uring}]", nil, []string{`slabs[0].engine: "io_uring" is not allowed: want auto, pread, uring`}},
 		{"discard", "slabs: [{name: a, device: /dev/a, discard: on_free}]", nil, []string{`slabs[0].discard: discard is not in this release`}},
-		{"queue depth", "slabs: [{name: a, device: /dev/a, queue_depth: 64}]", nil, []string{`slabs[0].queue_depth: the io_uring engine`}},
+		{"queue depth", "slabs: [{name: a, device: /dev/a, queue_depth: 4097}, {name: b, device: /dev/b, queue_depth: 0}]", nil, []string{`slabs[0].queue_depth: 4097 is out of range: want 1 to 4096`, `slabs[1].queue_depth: 0 is out of range`}},
 		{"lease listener", short + "listen: {lease: {addr: '10.0.0.1:9300', allow_cidrs: [10.0.0.0/33, 10.0.0.1, '::ffff:10.0.0.0/104', 10.1.2.3/8], namespaces: [x]}}", nil, []string{
 			`listen.lease.namespaces[0]: "x" is not one`,
 			`listen.lease.allow_cidrs[0]: "10.0.0.0/33" is no address range`,

@@ -20,13 +20,9 @@ func (c *Config) checkRelease(fs *faults) {
 	refuse(c.Eviction != d.Eviction, "eviction", "eviction is", "remove the section, or keep high_watermark 0.95 and low_watermark 0.90; a full slab answers no_space")
 	refuse(!slices.Equal(c.SHM.Dirs, d.SHM.Dirs), "shm.dirs", "shared memory is", "remove it, or keep [/dev/shm]")
 	refuse(c.SHM.MaxBytes != 0, "shm.max_bytes", "shared memory is", "remove it, or keep 0")
-	def := DefaultSlab()
 	for i, s := range c.Slabs {
 		path := fmt.Sprintf("slabs[%d].", i)
-		refuse(s.Engine == "uring", path+"engine", "the io_uring engine is", "write auto or pread")
 		refuse(s.Discard == "on_init" || s.Discard == "on_free", path+"discard", "discard is", "write off")
-		refuse(s.QueueDepth != def.QueueDepth, path+"queue_depth", "the io_uring engine, whose depth this is, is",
-			fmt.Sprintf("remove it, or keep %d; workers is the depth of the pread engine", def.QueueDepth))
 	}
 	for i, n := range c.Namespaces {
 		path := fmt.Sprintf("namespaces[%d].", i)
@@ -42,28 +38,14 @@ func exampleSegment() Segment {
 	return Segment{Name: "rawblockd", Size: Auto, Mode: 0o640}
 }
 
-// Notes says in sentences what the daemon made of settings that leave it a
-// choice, and which accepted ones have no effect in this release. For the log.
+// Notes says in sentences which accepted settings have no effect in this release, and
+// what else of them is worth knowing. For the log.
 func (c *Config) Notes() []string {
 	var out []string
-	for i, s := range c.Slabs {
-		if _, why := s.ResolveEngine(); why != "" {
-			out = append(out, fmt.Sprintf("slabs[%d].engine: %s", i, why))
-		}
-	}
 	for i, n := range c.Namespaces {
 		if n.Segment.Name != "" {
 			out = append(out, fmt.Sprintf("namespaces[%d].segment: this release makes no staging segment, so its lease routes are off", i))
 		}
 	}
 	return append(out, c.leaseNotes()...)
-}
-
-// ResolveEngine returns the engine to use and, where the setting left the
-// choice, the reason for it.
-func (s Slab) ResolveEngine() (engine, why string) {
-	if s.Engine == "auto" {
-		return "pread", "auto is pread, because this release has no io_uring engine"
-	}
-	return s.Engine, ""
 }

@@ -96,7 +96,7 @@ func newRig(t testing.TB, change ...func(*rigOptions)) *rig {
 		Pace:   o.pace, Conns: o.conns, Instance: testInstance, Version: "test", Hosts: []string{"kv.example"}, Log: o.log,
 		Engine: func(string) *api.EngineStats {
 			st := r.eng.Stats()
-			return &api.EngineStats{Name: st.Name, Block: r.dev.Geometry().Block, WrittenBytes: st.Bytes[ioengine.Write]}
+			return &api.EngineStats{Name: st.Name, Depth: st.Depth, Block: r.dev.Geometry().Block, WrittenBytes: st.Bytes[ioengine.Write]}
 		},
 	})
 	if !o.notReady {

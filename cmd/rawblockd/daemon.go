@@ -75,7 +75,7 @@ type daemon struct {
 type device struct {
 	name   string
 	file   *ioengine.File
-	engine ioengine.Engine
+	engine slabEngine
 	slab   *slab.Slab
 }
 
@@ -217,7 +217,8 @@ func (d *daemon) engineStats(name string) *api.EngineStats {
 	}
 	e, g := v.engine.Stats(), v.file.Geometry()
 	return &api.EngineStats{
-		Name: e.Name, Direct: g.Direct, Block: g.Block,
+		Name: e.Name, Depth: e.Depth, Why: v.engine.why, Registered: v.engine.registered, Unregistered: v.engine.unregistered,
+		Direct: g.Direct, Block: g.Block,
 		InFlightOps: e.InFlightOps, InFlightBytes: e.InFlightBytes, QueuedOps: e.QueuedOps, MaxInFlight: e.MaxInFlight,
 		Reads: e.Ops[ioengine.Read], Writes: e.Ops[ioengine.Write],
 		ReadBytes: e.Bytes[ioengine.Read], WrittenBytes: e.Bytes[ioengine.Write],

@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -14,6 +17,7 @@ import (
 // go of it with the last one, so even a demo that is killed leaves none behind.
 type loopDevice struct {
 	path   string
+	image  string
 	direct bool
 	dev    *os.File
 }
@@ -72,7 +76,36 @@ func tryLoop(image *os.File) (_ *loopDevice, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("status of %s: %w", dev.Name(), err)
 	}
-	return &loopDevice{path: dev.Name(), direct: info.Flags&unix.LO_FLAGS_DIRECT_IO != 0, dev: dev}, nil
+	return &loopDevice{path: dev.Name(), image: image.Name(), direct: info.Flags&unix.LO_FLAGS_DIRECT_IO != 0, dev: dev}, nil
 }
 
-func (l *loopDevice) detach() error { return l.dev.Close() }
+// detachWithin is how long the kernel may take to let go of a device. A daemon that was
+// killed had it registered with a ring, which the kernel takes apart after the process
+// is gone.
+const detachWithin = 5 * time.Second
+
+// detach returns when the image is free.
+func (l *loopDevice) detach() error {
+	if err := l.dev.Close(); err != nil {
+		return err
+	}
+	late := time.NewTimer(detachWithin)
+	defer late.Stop()
+	tick := time.NewTicker(askEvery)
+	defer tick.Stop()
+	for l.attached() {
+		select {
+		case <-tick.C:
+		case <-late.C:
+			return fmt.Errorf("%s is still attached to %s: the kernel lets go of it when nobody has it open any more", l.path, l.image)
+		}
+	}
+	return nil
+}
+
+// attached tells whether the device is still one of the image; its number may have
+// become somebody else's.
+func (l *loopDevice) attached() bool {
+	b, err := os.ReadFile(filepath.Join("/sys/block", filepath.Base(l.path), "loop/backing_file"))
+	return err == nil && strings.HasPrefix(string(b), l.image+"\n")
+}

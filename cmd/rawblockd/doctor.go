@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rawblockd/rawblockd/config"
+	"github.com/rawblockd/rawblockd/ioengine"
 )
 
 // Verdicts of a check. A warning is what the daemon serves with, though worse
@@ -48,7 +49,7 @@ type doctorReport struct {
 type doctor struct {
 	cfg        *config.Config
 	proc, sys  string
-	uringSetup func() error
+	probeUring func() error
 	rlimit     func(resource int) (unix.Rlimit, error)
 
 	own     *ownDaemon // the daemon that serves this configuration; nil: none answers
@@ -59,7 +60,7 @@ type doctor struct {
 }
 
 func newDoctor(cfg *config.Config) *doctor {
-	return &doctor{cfg: cfg, proc: "/proc", sys: "/sys", uringSetup: uringSetup, rlimit: func(resource int) (unix.Rlimit, error) {
+	return &doctor{cfg: cfg, proc: "/proc", sys: "/sys", probeUring: ioengine.ProbeUring, rlimit: func(resource int) (unix.Rlimit, error) {
 		var l unix.Rlimit
 		return l, unix.Getrlimit(resource, &l)
 	}}

@@ -3,46 +3,38 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"path/filepath"
 	"strconv"
-	"unsafe"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/rawblockd/rawblockd/config"
 )
 
-// uringSetup makes the smallest ring there is and closes it again.
-func uringSetup() error {
-	var params [15]uint64 // struct io_uring_params: 120 bytes
-	fd, _, errno := unix.Syscall(unix.SYS_IO_URING_SETUP, 1, uintptr(unsafe.Pointer(&params[0])), 0)
-	if errno != 0 {
-		return errno
-	}
-	return unix.Close(int(fd))
-}
-
 // engines returns the slabs that io_uring may, or must, serve.
 func (d *doctor) engines() (may, must []config.Slab) {
 	for _, s := range d.cfg.Slabs {
-		switch s.Engine {
-		case "auto":
+		if mayUring(s) {
 			may = append(may, s)
-		case "uring":
-			may, must = append(may, s), append(must, s)
+		}
+		if s.Engine == "uring" {
+			must = append(must, s)
 		}
 	}
 	return may, must
 }
 
-// checkUring asks the kernel for a ring, and where it gives none the sysctl for
-// the reason.
+// checkUring asks the kernel for a ring, if a slab may use it.
 func (d *doctor) checkUring() {
 	const name = "io_uring"
-	_, must := d.engines()
-	err := d.uringSetup()
+	may, must := d.engines()
+	if len(may) == 0 && len(d.cfg.Slabs) > 0 {
+		d.ok(name, "no slab uses it: on files engine auto is pread")
+		return
+	}
+	err := d.probeUring()
 	if err == nil {
 		d.ok(name, "the kernel (%s) gives rings", release())
 		return
@@ -51,20 +43,7 @@ func (d *doctor) checkUring() {
 	if len(must) > 0 {
 		verdict, then = verdictFail, fmt.Sprintf("slab %s has engine uring and would not start", must[0].Name)
 	}
-	why, remedy := err.Error(), "if it is wanted, allow the system calls io_uring_setup, io_uring_enter and io_uring_register in the seccomp profile of the container or service"
-	sysctl := readLine(filepath.Join(d.proc, "sys/kernel/io_uring_disabled"))
-	group := readLine(filepath.Join(d.proc, "sys/kernel/io_uring_group"))
-	switch {
-	case errors.Is(err, unix.ENOSYS):
-		remedy = "run Linux 5.1 or later with io_uring built in, or keep engine: pread"
-	case errors.Is(err, unix.ENOMEM):
-		remedy = "raise the limit of locked memory (LimitMEMLOCK=infinity in the unit), or give this cgroup more memory"
-	case sysctl == "2":
-		why, remedy = "sysctl kernel.io_uring_disabled is 2", "if it is wanted: sysctl -w kernel.io_uring_disabled=0"
-	case sysctl == "1":
-		why = "sysctl kernel.io_uring_disabled is 1"
-		remedy = fmt.Sprintf("if it is wanted: make the daemon's user a member of the group of sysctl kernel.io_uring_group (%s), or sysctl -w kernel.io_uring_disabled=0", firstOf(group, "none"))
-	}
+	why, remedy, _ := strings.Cut(err.Error(), "; ")
 	d.note(verdict, name, remedy, "not to be had (%s): %s", why, then)
 }
 
@@ -76,15 +55,12 @@ func release() string {
 	return unix.ByteSliceToString(u.Release[:])
 }
 
-// checkMemlock: io_uring registers the memory of transfers, which counts as
-// locked; without the room for it every transfer costs more.
+// checkMemlock: io_uring registers the memory of payloads, for each slab anew, which
+// counts as locked; without the room for it every transfer costs more.
 func (d *doctor) checkMemlock() {
 	const name = "locked memory"
 	may, _ := d.engines()
-	var need uint64
-	for _, s := range may {
-		need += uint64(s.InflightBytes)
-	}
+	need := uint64(len(may)) * uint64(d.cfg.Limits.StreamBytes)
 	l, err := d.rlimit(unix.RLIMIT_MEMLOCK)
 	switch {
 	case err != nil:
@@ -92,12 +68,12 @@ func (d *doctor) checkMemlock() {
 	case need == 0:
 		d.ok(name, "RLIMIT_MEMLOCK is %s; no slab uses io_uring, which alone needs it", limitText(l.Cur, bytesText))
 	case l.Cur >= need:
-		d.ok(name, "RLIMIT_MEMLOCK is %s; io_uring can use %s", limitText(l.Cur, bytesText), size(int64(need)))
+		d.ok(name, "RLIMIT_MEMLOCK is %s; io_uring needs %s", limitText(l.Cur, bytesText), size(int64(need)))
 	case d.mayLock():
 		d.ok(name, "RLIMIT_MEMLOCK is %s, and CAP_IPC_LOCK lifts it", limitText(l.Cur, bytesText))
 	default:
 		d.warn(name, "LimitMEMLOCK=infinity in the unit, --ulimit memlock=-1 for a container",
-			"RLIMIT_MEMLOCK is %s, less than the inflight_bytes (%s) of the slabs that may use io_uring, so it would not register its buffers", limitText(l.Cur, bytesText), size(int64(need)))
+			"RLIMIT_MEMLOCK is %s, less than limits.stream_bytes for each slab that may use io_uring (%s), so it would run without registered memory, at more CPU", limitText(l.Cur, bytesText), size(int64(need)))
 	}
 }
 

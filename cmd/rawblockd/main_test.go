@@ -26,6 +26,9 @@ import (
 const beDaemon = "TEST_BINARY_IS_RAWBLOCKD"
 
 func TestMain(m *testing.M) {
+	if how := os.Getenv(beRestricted); how != "" {
+		os.Exit(restrict(how))
+	}
 	if os.Getenv(beDaemon) != "" {
 		os.Exit(start())
 	}

@@ -31,6 +31,7 @@ func engineMetrics() []engineMetric {
 		{desc("in_flight_ops", "Transfers on the device now."), prometheus.GaugeValue, func(s ioengine.Stats) float64 { return float64(s.InFlightOps) }, ""},
 		{desc("in_flight_bytes", "Bytes of the transfers on the device now."), prometheus.GaugeValue, func(s ioengine.Stats) float64 { return float64(s.InFlightBytes) }, ""},
 		{desc("in_flight_ops_max", "Most transfers on the device at once since the start."), prometheus.GaugeValue, func(s ioengine.Stats) float64 { return float64(s.MaxInFlight) }, ""},
+		{desc("engine_depth", "Most transfers that the engine has on the device at once."), prometheus.GaugeValue, func(s ioengine.Stats) float64 { return float64(s.Depth) }, ""},
 		{desc("queued_ops", "Transfers accepted and not started yet."), prometheus.GaugeValue, func(s ioengine.Stats) float64 { return float64(s.QueuedOps) }, ""},
 	}
 	for _, dir := range []ioengine.Dir{ioengine.Read, ioengine.Write} {
@@ -47,9 +48,19 @@ func engineInfo() *prometheus.Desc {
 	return prometheus.NewDesc("rawblockd_engine_info", "The engine in use, and why where the configuration left the choice.", []string{"slab", "engine", "why"}, nil)
 }
 
+func engineRegistered() *prometheus.Desc {
+	return prometheus.NewDesc("rawblockd_engine_registered", "1: the memory of payloads is registered with the kernel (uring); 0: its pages are pinned for each transfer.", []string{"slab", "engine"}, nil)
+}
+
+func uringEnters() *prometheus.Desc {
+	return prometheus.NewDesc("rawblockd_uring_enters_total", "Calls of io_uring_enter that were to submit transfers.", []string{"slab"}, nil)
+}
+
 // Describe implements prometheus.Collector.
 func (c *engineCollector) Describe(ch chan<- *prometheus.Desc) {
-	ch <- engineInfo()
+	for _, desc := range []*prometheus.Desc{engineInfo(), engineRegistered(), uringEnters()} {
+		ch <- desc
+	}
 	for _, m := range engineMetrics() {
 		ch <- m.desc
 	}
@@ -63,8 +74,8 @@ func (c *engineCollector) Collect(ch chan<- prometheus.Metric) {
 			continue
 		}
 		st := v.engine.Stats()
-		_, why := s.ResolveEngine()
-		ch <- prometheus.MustNewConstMetric(engineInfo(), prometheus.GaugeValue, 1, s.Name, st.Name, why)
+		c.collectUring(ch, s.Name, v.engine)
+		ch <- prometheus.MustNewConstMetric(engineInfo(), prometheus.GaugeValue, 1, s.Name, st.Name, v.engine.why)
 		for _, m := range engineMetrics() {
 			labels := []string{s.Name, st.Name}
 			if m.op != "" {
@@ -73,4 +84,18 @@ func (c *engineCollector) Collect(ch chan<- prometheus.Metric) {
 			ch <- prometheus.MustNewConstMetric(m.desc, m.kind, m.of(st), labels...)
 		}
 	}
+}
+
+// collectUring reports what only the uring engine has.
+func (c *engineCollector) collectUring(ch chan<- prometheus.Metric, slab string, e slabEngine) {
+	enters, ok := e.enters()
+	if !ok {
+		return
+	}
+	registered := 0.0
+	if e.registered {
+		registered = 1
+	}
+	ch <- prometheus.MustNewConstMetric(uringEnters(), prometheus.CounterValue, float64(enters), slab)
+	ch <- prometheus.MustNewConstMetric(engineRegistered(), prometheus.GaugeValue, registered, slab, e.Stats().Name)
 }

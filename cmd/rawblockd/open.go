@@ -30,6 +30,9 @@ func (d *daemon) open(ctx context.Context) error {
 	for _, n := range d.cfg.Notes() {
 		d.log.Info("configuration", "note", n)
 	}
+	if err := d.openArena(); err != nil {
+		return err
+	}
 	if err := d.openSlabs(); err != nil {
 		return err
 	}
@@ -45,9 +48,6 @@ func (d *daemon) open(ctx context.Context) error {
 	err := d.srv.Registry().Register(&ballastCollector{d.meta})
 	if err != nil {
 		return fmt.Errorf("register metrics: %w", err)
-	}
-	if d.arena, err = ioengine.NewArena(int64(d.cfg.Limits.StreamBytes)); err != nil {
-		return fmt.Errorf("limits.stream_bytes %v: %w", d.cfg.Limits.StreamBytes, err)
 	}
 	d.store, err = store.Open(ctx, d.storeOptions())
 	if err != nil {
@@ -112,8 +112,9 @@ func openDevice(s config.Slab) (*ioengine.File, error) {
 // openSlab opens one slab on its device, or leaves neither open.
 func (d *daemon) openSlab(s config.Slab, file *ioengine.File) (err error) {
 	v := &device{name: s.Name, file: file}
-	name, _ := s.ResolveEngine()
-	v.engine = ioengine.NewPread(file, d.timings.observe(s.Name, name, ioengine.PreadOptions{Workers: s.Workers, InflightBytes: int64(s.InflightBytes)}))
+	if v.engine, err = d.startEngine(s, file); err != nil {
+		return errors.Join(err, file.Close())
+	}
 	v.slab, err = slab.Open(file, v.engine, slab.Options{
 		Name: s.Name, SlotSize: int64(s.SlotSize), VerifyOff: s.Verify == "off", IOSize: int64(s.IOSize), Log: d.log,
 	})
@@ -123,6 +124,7 @@ func (d *daemon) openSlab(s config.Slab, file *ioengine.File) (err error) {
 	d.mu.Lock()
 	d.devices = append(d.devices, v)
 	d.mu.Unlock()
+	v.engine.logTo(d.log, s, file)
 	if g := file.Geometry(); !g.Direct {
 		d.log.Warn("O_DIRECT is not in effect: this file system refuses it, the page cache is in the way", "slab", s.Name, "device", s.Device)
 	}

@@ -62,7 +62,7 @@ func TestRefusedConfigurations(t *testing.T) {
 		"unknown key": {head + "log: {levle: info}\n", []string{"line 2: log.levle: unknown key", `did you mean "level"?`}},
 		"case":        {head + "log:\n  level: info\n  LEVEL: debug\n", []string{`line 4: log.LEVEL: differs only in case from "level" on line 3`}},
 		"unit":        {head + "meta: {cache_size: 64M}\n", []string{"line 2: meta.cache_size:", `"64M"`, "allowed are B, KiB, MiB"}},
-		"uring":       {"slabs: [{name: a, device: /dev/a, engine: uring}]\n", []string{"slabs[0].engine:", "io_uring engine is not in this release", "write auto or pread"}},
+		"discard":     {"slabs: [{name: a, device: /dev/a, discard: on_init}]\n", []string{"slabs[0].discard:", "discard is not in this release", "write off"}},
 		"beyond":      {head + "listen: {http: '0.0.0.0:9200'}\n", []string{"listen.http:", "reachable from beyond this host", "auth.token_file"}},
 	}
 	for name, tt := range tests {

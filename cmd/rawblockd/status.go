@@ -50,6 +50,9 @@ func (c *cli) printStatus(st api.StatusReport) error {
 			if !s.Engine.Direct {
 				engine += " (buffered)"
 			}
+			if s.Engine.Unregistered != "" {
+				engine += " (unregistered)"
+			}
 		}
 		n := s.Slots
 		rows = append(rows, []string{
@@ -62,6 +65,7 @@ func (c *cli) printStatus(st api.StatusReport) error {
 	}
 	for _, s := range st.Slabs {
 		writeReason(c.stdout, s)
+		writeEngine(c.stdout, s)
 	}
 	fmt.Fprintln(c.stdout)
 	rows = [][]string{{"NAMESPACE", "ENTRIES", "SLOT BYTES", "QUOTA", "PINNED"}}
@@ -82,5 +86,16 @@ func (c *cli) printStatus(st api.StatusReport) error {
 func writeReason(w io.Writer, s api.SlabStatus) {
 	if s.Reason != "" {
 		fmt.Fprintf(w, "%s is %s: %s\n", s.Name, s.Health, s.Reason)
+	}
+}
+
+// writeEngine says why an engine is not what it could be.
+func writeEngine(w io.Writer, s api.SlabStatus) {
+	switch e := s.Engine; {
+	case e == nil:
+	case e.Unregistered != "":
+		fmt.Fprintf(w, "%s is on uring without registered memory, at more CPU: %s\n", s.Name, e.Unregistered)
+	case e.Name == "pread" && e.Why != "":
+		fmt.Fprintf(w, "%s is on pread: %s\n", s.Name, e.Why)
 	}
 }

@@ -88,9 +88,6 @@ func (d *daemon) close() error {
 	if d.meta != nil {
 		step("metadata", d.meta.Close())
 	}
-	if d.arena != nil {
-		step("stream buffers", d.arena.Close())
-	}
 	d.mu.Lock()
 	devices := d.devices
 	d.mu.Unlock()
@@ -100,6 +97,9 @@ func (d *daemon) close() error {
 		}
 		step("engine of "+v.name, v.engine.Close())
 		step("device of "+v.name, v.file.Close())
+	}
+	if d.arena != nil { // after the engines, which have it registered
+		step("stream buffers", d.arena.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -40,18 +40,25 @@ func (t *timings) register(reg *prometheus.Registry) error {
 	return nil
 }
 
-// observe makes an engine's options report to t.
-func (t *timings) observe(slab, engine string, o ioengine.PreadOptions) ioengine.PreadOptions {
+// observe returns what an engine reports to, once it runs.
+func (t *timings) observe(slab, engine string) (ops func(ioengine.Timing), flushes func(time.Duration)) {
 	var wait, took [2]prometheus.Observer
 	for _, dir := range []ioengine.Dir{ioengine.Read, ioengine.Write} {
 		wait[dir] = t.wait.WithLabelValues(slab, engine, dir.String())
 		took[dir] = t.took.WithLabelValues(slab, engine, dir.String())
 	}
 	flush := t.flush.WithLabelValues(slab, engine)
-	o.Observe = func(x ioengine.Timing) {
+	ops = func(x ioengine.Timing) {
 		wait[x.Dir].Observe(x.Queued.Seconds())
 		took[x.Dir].Observe(x.Took.Seconds())
 	}
-	o.ObserveFlush = func(d time.Duration) { flush.Observe(d.Seconds()) }
-	return o
+	return ops, func(d time.Duration) { flush.Observe(d.Seconds()) }
+}
+
+// forget takes back what observe made for an engine that did not come to be.
+func (t *timings) forget(slab, engine string) {
+	of := prometheus.Labels{"slab": slab, "engine": engine}
+	for _, v := range []*prometheus.HistogramVec{t.wait, t.took, t.flush} {
+		v.DeletePartialMatch(of)
+	}
 }

@@ -4,6 +4,8 @@ package scripts
 
 import (
 	"testing"
+
+	"github.com/rawblockd/rawblockd/ioengine"
 )
 
 // exceptions are what the document has and no script can show, and why.
@@ -16,7 +18,7 @@ func exceptions() map[string]string {
 		history  = "takes more than 65,536 changes; the tests of the packages store and server show it"
 		start    = "the rows of a script's slab are read too fast to be seen; the tests of package server show it"
 	)
-	return map[string]string{
+	all := map[string]string{
 		"word short_buffer":                       buffers,
 		"word buffer_error":                       buffers,
 		"Extents.id":                              segments,
@@ -28,7 +30,7 @@ func exceptions() map[string]string {
 		"NotStaged.code=deadline":                 segments,
 		"Event.reason=evicted":                    evicts,
 		"Explanation.reason=evicted":              evicts,
-		"EngineStats.name=uring":                  "this release has one engine, pread",
+		"EngineStats.unregistered":                "no limit of locked memory binds root; the tests of the command line show it",
 		"ProblemCode=internal":                    internal,
 		"ServerError.code=internal":               internal,
 		"Event.event=lost":                        history,
@@ -39,6 +41,10 @@ func exceptions() map[string]string {
 		"RequestsResponse.requests[].stage=lock":  "takes microseconds; the tests of package store show it",
 		"TouchResult.status=busy":                 "the key must be stored anew between two steps of a touch, four times",
 	}
+	if err := ioengine.ProbeUring(); err != nil {
+		all["EngineStats.name=uring"] = err.Error()
+	}
+	return all
 }
 
 // judge fails for what the document has and no script showed, and for exceptions

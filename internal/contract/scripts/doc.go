@@ -27,6 +27,7 @@
 //	                                                 field of the others; want it refused
 //	flip FILE TEXT                                   damage TEXT where it stands in FILE
 //	reads FILE watch | hold | deny | allow           what becomes of reads of FILE (fanotify; root)
+//	loop NAME FILE                                   make a block device of FILE (root)
 //	filesystem DIR SIZE                              mount a file system on DIR (root)
 //	freeze DIR | thaw DIR | shutdown DIR             let its changes wait, go on, fail
 //

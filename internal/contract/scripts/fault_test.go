@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"unsafe"
 
@@ -22,7 +23,7 @@ var faults = sync.OnceValue(func() string {
 	if os.Geteuid() != 0 {
 		return "not root"
 	}
-	for _, program := range []string{"mount", "umount", "mkfs.ext4", "fsfreeze", "fallocate", "dd"} {
+	for _, program := range []string{"mount", "umount", "mkfs.ext4", "fsfreeze", "fallocate", "dd", "losetup"} {
 		if _, err := exec.LookPath(program); err != nil {
 			return err.Error()
 		}
@@ -164,6 +165,23 @@ func cmdFilesystem(ts *testscript.TestScript, neg bool, args []string) {
 	s.end = append(s.end, func() {
 		if out, err := exec.Command("umount", dir).CombinedOutput(); err != nil {
 			ts.Logf("umount %s: %v %s", dir, err, out)
+		}
+	})
+}
+
+// cmdLoop makes a block device of a file and puts its path into a variable.
+func cmdLoop(ts *testscript.TestScript, neg bool, args []string) {
+	s := of(ts)
+	if neg || len(args) != 2 {
+		usage(ts, "loop NAME FILE")
+	}
+	out, err := exec.Command("losetup", "--find", "--show", "--direct-io=on", ts.MkAbs(args[1])).Output()
+	ts.Check(err)
+	dev := strings.TrimSpace(string(out))
+	ts.Setenv(args[0], dev)
+	s.end = append(s.end, func() {
+		if out, err := exec.Command("losetup", "--detach", dev).CombinedOutput(); err != nil {
+			ts.Logf("detach %s: %v %s", dev, err, out)
 		}
 	})
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rawblockd/rawblockd/internal/contract"
 	"github.com/rawblockd/rawblockd/internal/testdev"
+	"github.com/rawblockd/rawblockd/ioengine"
 )
 
 var binary = flag.String("binary", "", "the daemon; built when empty")
@@ -43,7 +44,7 @@ func TestContract(t *testing.T) {
 			Cmds: map[string]func(*testscript.TestScript, bool, []string){
 				"daemon": cmdDaemon, "http": cmdHTTP, "collect": cmdCollect, "release": cmdRelease, "raw": cmdRaw,
 				"want": cmdWant, "json": cmdJSON, "header": cmdHeader, "sweep": cmdSweep, "foreign": cmdForeign, "shows": cmdShows, "flip": cmdFlip, "reads": cmdReads,
-				"filesystem": cmdFilesystem, "freeze": cmdFreeze, "thaw": cmdThaw, "shutdown": cmdShutdown,
+				"filesystem": cmdFilesystem, "loop": cmdLoop, "freeze": cmdFreeze, "thaw": cmdThaw, "shutdown": cmdShutdown,
 			},
 		})
 	})
@@ -131,12 +132,15 @@ func (s *script) finish() {
 func of(ts *testscript.TestScript) *script { return ts.Value(scriptKey{}).(*script) }
 
 // condition knows [faults]: whether devices and file systems can be made to fail,
-// which takes root and some of the kernel.
+// which takes root and some of the kernel; and [uring]: whether that gives io_uring.
 func (s *suite) condition(name string) (bool, error) {
-	if name != "faults" {
-		return false, fmt.Errorf("unknown condition %q", name)
+	switch name {
+	case "faults":
+		return faults() == "", nil
+	case "uring":
+		return ioengine.ProbeUring() == nil, nil
 	}
-	return faults() == "", nil
+	return false, fmt.Errorf("unknown condition %q", name)
 }
 
 // usage ends a script that calls a command wrongly.
