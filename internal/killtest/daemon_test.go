@@ -46,18 +46,23 @@ func newRig(t *testing.T, binary string) *rig {
 		run(t, "go", "build", "-o", r.binary, "github.com/rawblockd/rawblockd/cmd/rawblockd")
 	}
 	run(t, r.binary, "init", r.device, "--slot-size", slotSize, "--name", "kill", "--yes")
+	return r
+}
+
+// configure writes the configuration of the next life.
+func (r *rig) configure(t *testing.T, engine string) {
+	t.Helper()
 	config := fmt.Sprintf(`listen: {unix: %q, http: "", admin: ""}
 meta: {path: %q, min_free: 1MiB}
 slabs:
-  - {name: kill, device: %q, slot_size: %s, workers: 8, engine: pread}
+  - {name: kill, device: %q, slot_size: %s, workers: 8, queue_depth: 8, engine: %s}
 namespaces:
   - {name: default, slabs: [kill]}
 limits: {payload: 4MiB, stream_bytes: 64MiB}
-`, r.socket(), filepath.Join(dir, "meta"), r.device, slotSize)
+`, r.socket(), filepath.Join(r.dir, "meta"), r.device, slotSize, engine)
 	if err := os.WriteFile(r.config(), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return r
 }
 
 // device returns a loop device where there can be one, else a file.
@@ -86,10 +91,11 @@ type daemon struct {
 	exited chan error
 }
 
-// start starts the daemon and waits until it serves. It says so to the service
-// manager, which is this test.
-func (r *rig) start(t *testing.T) *daemon {
+// start starts the daemon on an engine and waits until it serves. It says so to the
+// service manager, which is this test.
+func (r *rig) start(t *testing.T, engine string) *daemon {
 	t.Helper()
+	r.configure(t, engine)
 	socket := filepath.Join(r.dir, "n.sock")
 	notify, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
 	if err != nil {

@@ -12,11 +12,14 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/rawblockd/rawblockd/ioengine"
 )
 
 var (
 	killsFlag  = flag.Int("kills", 50, "how often the daemon is killed")
 	binaryFlag = flag.String("binary", "", "rawblockd to kill; empty: build it")
+	engineFlag = flag.String("engine", "both", "pread, uring, or both in turn")
 	seedFlag   = flag.Uint64("seed", 1, "of the order of operations and the moments of the kills")
 )
 
@@ -29,6 +32,7 @@ func TestKill(t *testing.T) {
 	if testing.Short() {
 		kills = min(kills, 5)
 	}
+	engines := enginesFor(t)
 	r := newRig(t, *binaryFlag)
 	rng := rand.New(rand.NewPCG(*seedFlag, 0))
 	c := r.client(t)
@@ -43,19 +47,39 @@ func TestKill(t *testing.T) {
 		ws = append(ws, w)
 	}
 	var total counts
-	for range kills {
-		d := r.start(t)
-		verify(t, r, ws, &total)
+	for i := range kills {
+		engine := engines[i%len(engines)]
+		d := r.start(t, engine)
+		verify(t, r, engine, ws, &total)
 		workUntil(ws, &acked, 5+rng.Int64N(60), func() { d.kill(t) })
 	}
-	d := r.start(t)
-	verify(t, r, ws, &total)
+	engine := engines[kills%len(engines)]
+	d := r.start(t, engine)
+	verify(t, r, engine, ws, &total)
 	d.kill(t)
 	total.acknowledged = acked.Load()
-	fmt.Printf("kill: kills=%d %v\n", kills, &total)
+	fmt.Printf("kill: kills=%d engines=%v %v\n", kills, engines, &total)
 	if total.faults() > 0 {
 		t.Errorf("%d faults", total.faults())
 	}
+}
+
+// enginesFor returns the engines that the lives of the daemon have in turn: what one
+// wrote the other must find.
+func enginesFor(t *testing.T) []string {
+	t.Helper()
+	switch *engineFlag {
+	case "pread", "uring":
+		return []string{*engineFlag}
+	case "both":
+		if err := ioengine.ProbeUring(); err != nil {
+			t.Logf("on pread alone: %v", err)
+			return []string{"pread"}
+		}
+		return []string{"uring", "pread"}
+	}
+	t.Fatalf("-engine %s: want pread, uring or both", *engineFlag)
+	return nil
 }
 
 // workUntil lets the writers work until more operations were acknowledged, then
@@ -82,12 +106,15 @@ func workUntil(ws []*writer, acked *atomic.Int64, more int64, kill func()) {
 
 // verify compares what the daemon serves with the journal, and its slots with
 // what it serves.
-func verify(t *testing.T, r *rig, ws []*writer, total *counts) {
+func verify(t *testing.T, r *rig, engine string, ws []*writer, total *counts) {
 	t.Helper()
 	ctx := t.Context()
 	status, err := ws[0].client.Status(ctx)
 	if err != nil {
 		t.Fatalf("status after a kill: %v\n%s", err, r.tail())
+	}
+	if e := status.Slabs[0].Engine; e == nil || e.Name != engine {
+		t.Fatalf("the engine is %+v, want %s", e, engine)
 	}
 	s := status.Slabs[0].Slots
 	sum := s.Free + s.Reserved + s.Used + s.Deleting + s.Retired + s.Quarantined
