@@ -68,7 +68,7 @@ func (st *station) loadsBeside(ctx context.Context, p Protocol, one, many *slot)
 	defer w.mu.Unlock()
 	got.By[ioengine.Read].Lat, got.By[ioengine.Write].Lat = nil, nil
 	for _, l := range one.whole {
-		if w.counts(l) {
+		if w.timely(l) {
 			got.By[ioengine.Read].record(l.took, 1)
 		}
 	}

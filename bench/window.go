@@ -287,7 +287,7 @@ func (w *window) sample(ctx context.Context, slots []*slot) (Sample, error) {
 			}
 		}
 		for _, l := range sl.whole {
-			if w.counts(l) {
+			if w.timely(l) {
 				out.By[l.dir].record(l.took, 1)
 			}
 		}
@@ -301,6 +301,14 @@ func (w *window) sample(ctx context.Context, slots []*slot) (Sample, error) {
 
 // +checklocks:w.mu
 func (w *window) counts(l landing) bool { return l.at > w.from.at && l.at <= w.to.at }
+
+// timely tells whether the latency of a slot counts. A window that ends by the clock
+// takes in what ends after it too: to leave out what takes long would flatter.
+//
+// +checklocks:w.mu
+func (w *window) timely(l landing) bool {
+	return w.counts(l) || w.ending == timed && l.at > w.from.at
+}
 
 // cpuOfThis returns the CPU time that this process has used, its threads in the kernel
 // included. Kernel threads of its I/O, such as a loop device's, are not.

@@ -121,6 +121,20 @@ func TestLargePayload(t *testing.T) {
 	})
 }
 
+// A load that is still under way when a timed window ends counts with all of its time.
+func TestTimedWindowKeepsTheSlow(t *testing.T) {
+	inBubble(t, 1, 1, 4096, func(t *testing.T, _ *simdev.Device, st *station) {
+		p := Protocol{Window: service / 4, Ramp: service / 4}
+		got, err := st.callers(p, timed, st.slot(4096, 1, 1, true)).run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := got.By[ioengine.Read].Lat.TotalCount(); n != 1 || got.bytes() != 0 || got.Took != service/4 {
+			t.Errorf("%d latencies, %d bytes in %v; want one, none and a quarter of a service", n, got.bytes(), got.Took)
+		}
+	})
+}
+
 // A mix reads about seven of ten.
 func TestMixedSlots(t *testing.T) {
 	inBubble(t, 8, 8, 4096, func(t *testing.T, _ *simdev.Device, st *station) {

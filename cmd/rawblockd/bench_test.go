@@ -194,6 +194,9 @@ func TestBenchEngineInterrupted(t *testing.T) {
 
 func needFio(t *testing.T) {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("fio starts many times")
+	}
 	if _, err := exec.LookPath("fio"); err != nil {
 		t.Skip("fio is not installed")
 	}
