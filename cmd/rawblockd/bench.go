@@ -3,7 +3,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -53,14 +52,13 @@ type benchEngine struct {
 }
 
 func (b *benchEngine) run(cmd *cobra.Command) error {
-	ctx := cmd.Context()
 	if err := b.prepare(cmd); err != nil {
 		return fmt.Errorf("bench engine: %w", err)
 	}
-	if err := b.askFirst(ctx); err != nil {
+	if err := b.askFirst(cmd); err != nil {
 		return err
 	}
-	report, err := bench.Run(ctx, b.plan)
+	report, err := bench.Run(cmd.Context(), b.plan)
 	b.table.clear()
 	if len(report.Rows) == 0 && err != nil {
 		return b.explain(err)
@@ -125,13 +123,10 @@ func canWrite(path string) error {
 	return os.Remove(path)
 }
 
-// askFirst has the loss of what is on the device confirmed.
-func (b *benchEngine) askFirst(ctx context.Context) error {
-	if !b.plan.Writes() {
-		fmt.Fprintln(b.cli.stderr, "only reads: what was never written may not be read from the media; --fill writes it first")
-		return nil
-	}
-	if b.yes {
+// askFirst has the loss of what is on the device confirmed. Reads of a device on which
+// there is nothing are refused: they would not reach the media.
+func (b *benchEngine) askFirst(cmd *cobra.Command) error {
+	if b.plan.Writes() && b.yes {
 		return nil
 	}
 	r, err := slab.Survey(b.plan.Device)
@@ -139,7 +134,10 @@ func (b *benchEngine) askFirst(ctx context.Context) error {
 		return err
 	}
 	held := holdings(r, err)
-	if len(held) == 0 {
+	switch {
+	case len(held) == 0 && !b.plan.Writes() && !cmd.Flags().Changed("fill"):
+		return usagef("bench engine: nothing was found on %q, and what was never written is not read from the media: give --fill, which writes it first, or --fill=false", b.plan.Device)
+	case len(held) == 0 || !b.plan.Writes():
 		return nil
 	}
 	area := b.plan.Area
@@ -147,7 +145,7 @@ func (b *benchEngine) askFirst(ctx context.Context) error {
 		area = min(bench.DefaultArea, r.Geometry.Size)
 	}
 	what := fmt.Sprintf("overwrites the first %s of %s, which holds: %s", size(area), b.plan.Device, strings.Join(held, "; "))
-	return b.cli.confirm(ctx, "bench engine", what)
+	return b.cli.confirm(cmd.Context(), "bench engine", what)
 }
 
 // write writes the files that were asked for.

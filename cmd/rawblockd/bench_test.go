@@ -80,6 +80,10 @@ func TestBenchEngine(t *testing.T) {
 // measured.
 func TestBenchEngineRefuses(t *testing.T) {
 	device := testdev.Loop(t, 64<<20, 512)
+	if r := command(t, benchArgs(device, "--ops", "read")...); r.code != exitUsage || !strings.Contains(r.errors, "give --fill, which writes it first") {
+		t.Errorf("reads of a blank device: code %d, %s", r.code, r.errors)
+	}
+	ok(t, benchArgs(device, "--ops", "read", "--sizes", "4KiB", "--fill=false")...)
 	ok(t, "init", device, "--slot-size", "1MiB", "--name", "precious")
 	for name, tc := range map[string]struct {
 		device string
@@ -151,7 +155,7 @@ func TestBenchEngineUring(t *testing.T) {
 	}
 	device := testdev.Loop(t, 64<<20, 512)
 	report := filepath.Join(t.TempDir(), "out.json")
-	ok(t, benchArgs(device, "--fio", "--sizes", "64KiB", "--ops", "read", "--engines", "uring,uring-unregistered,fio-fixedbufs", "--json", report)...)
+	ok(t, benchArgs(device, "--fio", "--sizes", "64KiB", "--ops", "read", "--fill", "--engines", "uring,uring-unregistered,fio-fixedbufs", "--json", report)...)
 	rows := readReport(t, report).Rows
 	if len(rows) != 3 || rows[0].Engine != "uring" || rows[1].Engine != "uring-unregistered" || rows[2].Engine != bench.FioFixed {
 		t.Fatalf("rows %+v", rows)
