@@ -98,6 +98,7 @@ func (d *doctor) run(ctx context.Context) {
 	d.checkMemlock()
 	d.checkFiles()
 	d.checkMemory()
+	d.checkLargePages()
 	d.checkSHM()
 	d.checkMeta()
 	d.checkSocket()

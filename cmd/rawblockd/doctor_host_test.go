@@ -110,6 +110,19 @@ func TestDoctorMemlock(t *testing.T) {
 	}
 }
 
+func TestDoctorLargePages(t *testing.T) {
+	for text, want := range map[string][]string{
+		"always [madvise] never": {verdictOK, "[madvise]"},
+		"[always] madvise never": {verdictOK, "[always]"},
+		"always madvise [never]": {verdictWarn, "switched off", "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled"},
+		"":                       {verdictOK, "this kernel has none"},
+	} {
+		d := otherHost(t, map[string]string{"sys/kernel/mm/transparent_hugepage/enabled": text})
+		d.checkLargePages()
+		d.last(t).wants(t, want[0], want[1:]...)
+	}
+}
+
 func TestDoctorOpenFiles(t *testing.T) {
 	for _, tt := range []struct {
 		max     uint64

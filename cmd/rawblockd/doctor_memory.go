@@ -51,6 +51,20 @@ func (d *doctor) checkMemory() {
 	}
 }
 
+// checkLargePages: the memory of payloads asks for large pages. Without them the kernel
+// looks up 512 pages where one would do, for each transfer that is not registered.
+func (d *doctor) checkLargePages() {
+	const name, file = "large pages", "kernel/mm/transparent_hugepage/enabled"
+	switch text := readLine(filepath.Join(d.sys, file)); {
+	case text == "":
+		d.ok(name, "this kernel has none")
+	case strings.Contains(text, "[never]"):
+		d.warn(name, "echo madvise > "+filepath.Join("/sys", file)+", and transparent_hugepage=madvise on the kernel's command line to keep it", "switched off (transparent_hugepage is never): payloads cost about twice the CPU to move by pread")
+	default:
+		d.ok(name, "to be had (transparent_hugepage: %s)", text)
+	}
+}
+
 // meminfo returns a line of /proc/meminfo in bytes; 0: it is not there.
 func (d *doctor) meminfo(name string) int64 {
 	kb, err := strconv.ParseInt(valueOf(readText(filepath.Join(d.proc, "meminfo")), name), 10, 64)
