@@ -15,7 +15,7 @@ func (r *run) batched(ctx context.Context, s shape) (err error) {
 		return nil
 	}
 	rollers := payloadsFor(s)
-	st, err := r.station(ctx, s.engine, s.depth, s.size, 1+s.depth+rollers)
+	st, err := r.station(ctx, s.engine, s.depth, s.size, batchedPayloads(s))
 	if err != nil {
 		return err
 	}
@@ -45,6 +45,9 @@ func (r *run) batched(ctx context.Context, s shape) (err error) {
 	r.addBatched(s, st.note, all)
 	return nil
 }
+
+// batchedPayloads is how many payloads the three sides of ours have memory for.
+func batchedPayloads(s shape) int { return 1 + s.depth + payloadsFor(s) }
 
 // The sides of batched.
 const (

@@ -28,8 +28,8 @@ func (r *run) mix(ctx context.Context, s shape) (err error) {
 	if s.engine == FioFixed {
 		return nil
 	}
-	loaders := max(1, int(mixLoads*float64(s.depth)))
-	st, err := r.station(ctx, s.engine, s.depth, s.size, 2*s.depth+loaders)
+	loaders := loadersFor(s.depth)
+	st, err := r.station(ctx, s.engine, s.depth, s.size, mixPayloads(s.depth))
 	if err != nil {
 		return err
 	}
@@ -77,6 +77,12 @@ func (r *run) mix(ctx context.Context, s shape) (err error) {
 	}
 	return nil
 }
+
+// loadersFor is how many loads run on top of the stores at full rate.
+func loadersFor(depth int) int { return max(1, int(mixLoads*float64(depth))) }
+
+// mixPayloads is how many payloads both of our sides have memory for.
+func mixPayloads(depth int) int { return 2*depth + loadersFor(depth) }
 
 // tails compares the p99 of two sides' loads.
 func tails(all [][]Sample, over, under int, seed uint64) Interval {

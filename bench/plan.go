@@ -115,7 +115,58 @@ func (p *Plan) Check() error {
 			return fmt.Errorf("%w: mode %q: want %s or %s", ErrPlan, m, Rolling, Queued)
 		}
 	}
-	return p.checkTimes()
+	if err := p.checkTimes(); err != nil {
+		return err
+	}
+	return p.checkMemory()
+}
+
+// checkMemory finds the figure that takes too much before the first one is measured.
+func (p *Plan) checkMemory() error {
+	for _, depth := range p.Depths {
+		for _, size := range p.Sizes {
+			for what, payloads := range p.payloads(size, depth) {
+				if err := fitsMemory(what, size, payloads); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	for _, l := range p.Layouts {
+		if err := fitsMemory("layout "+l.String(), p.LayoutSize, l.Batches*l.Keys); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// payloads is how many payloads each kind of figure has memory for.
+func (p *Plan) payloads(size int64, depth int) map[string]int {
+	out := map[string]int{}
+	if p.Throughput {
+		out["throughput"] = payloadsFor(shape{size: size, depth: depth})
+	}
+	if p.Batched {
+		out["batched"] = batchedPayloads(shape{size: size, depth: depth})
+	}
+	if p.Mix {
+		out["mix"] = mixPayloads(depth)
+	}
+	if p.Beside {
+		out["beside"] = besideKeys + 1
+	}
+	for _, n := range p.Batches {
+		out["batches"] = max(out["batches"], n)
+	}
+	return out
+}
+
+func fitsMemory(what string, size int64, payloads int) error {
+	opSize, perKey := opOf(size)
+	if need := opSize * int64(perKey) * int64(payloads); need > maxMemory {
+		return fmt.Errorf("%w: %s of %s takes %d MiB of memory, more than %s: make payloads, depth or batches smaller", ErrPlan, what, Size(size), need>>20, Size(maxMemory))
+	}
+	return nil
 }
 
 func (p *Plan) checkTimes() error {

@@ -27,18 +27,21 @@ func TestPlanRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, spoil := range map[string]func(p *Plan){
-		"size 2KiB":             func(p *Plan) { p.Sizes = []int64{2 << 10} },
-		"size 6KiB":             func(p *Plan) { p.Sizes = []int64{6 << 10} },
-		"size 84MiB":            func(p *Plan) { p.LayoutSize = 84 << 20 },
-		"depth 257":             func(p *Plan) { p.Depths = []int{257} },
-		"depth 0":               func(p *Plan) { p.Depths = []int{0} },
-		"a batch of 0":          func(p *Plan) { p.Batches = []int{0} },
-		`engine "uring"`:        func(p *Plan) { p.Names = []string{"uring"} },
-		"give --fio too":        func(p *Plan) { p.Names = []string{FioFixed} },
-		"window of 1ms":         func(p *Plan) { p.Window = time.Millisecond },
-		"nothing to measure":    func(p *Plan) { p.Ops = nil },
-		"-1 pairs for a figure": func(p *Plan) { p.Pairs = -1 },
-		`mode "barrier"`:        func(p *Plan) { p.Modes = []string{"barrier"} },
+		"size 2KiB":                       func(p *Plan) { p.Sizes = []int64{2 << 10} },
+		"size 6KiB":                       func(p *Plan) { p.Sizes = []int64{6 << 10} },
+		"size 84MiB":                      func(p *Plan) { p.LayoutSize = 84 << 20 },
+		"depth 257":                       func(p *Plan) { p.Depths = []int{257} },
+		"depth 0":                         func(p *Plan) { p.Depths = []int{0} },
+		"a batch of 0":                    func(p *Plan) { p.Batches = []int{0} },
+		`engine "uring"`:                  func(p *Plan) { p.Names = []string{"uring"} },
+		"give --fio too":                  func(p *Plan) { p.Names = []string{FioFixed} },
+		"window of 1ms":                   func(p *Plan) { p.Window = time.Millisecond },
+		"nothing to measure":              func(p *Plan) { p.Ops = nil },
+		"-1 pairs for a figure":           func(p *Plan) { p.Pairs = -1 },
+		"beside of 24MiB takes 12312 MiB": func(p *Plan) { p.Beside, p.Sizes = true, []int64{24 << 20} },
+		"mix of 80MiB":                    func(p *Plan) { p.Mix, p.Sizes, p.Depths = true, []int64{80 << 20}, []int{64} },
+		"layout 32x16":                    func(p *Plan) { p.Layouts = []Layout{{32, 16}} },
+		`mode "barrier"`:                  func(p *Plan) { p.Modes = []string{"barrier"} },
 	} {
 		p := goodPlan()
 		spoil(&p)

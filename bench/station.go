@@ -63,9 +63,6 @@ const regionBytes = 1 << 30
 
 // alloc takes memory for so many ops and fills it with what no device can compress.
 func (s *station) alloc(ctx context.Context, ops int, seed uint64) error {
-	if need := int64(ops) * s.opSize; need > maxMemory {
-		return fmt.Errorf("%w: it takes %s of memory, more than %s: make the payloads, the depth or the batches smaller", ErrPlan, Size(need), Size(maxMemory))
-	}
 	noise := rand.NewChaCha8([32]byte{byte(seed)})
 	for ops > 0 {
 		if ctx.Err() != nil {
