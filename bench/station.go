@@ -19,9 +19,9 @@ type MakeEngine func(dev *ioengine.File, depth int, memory [][]byte) (e ioengine
 type station struct {
 	engine ioengine.Engine
 	note   string
-	memory [][]byte // all of it, in regions
-	free   []func()
-	spare  [][]byte // of opSize each, not yet given to a slot
+	arena  *ioengine.Arena // as a daemon's: large pages
+	buf    *ioengine.Buf   // all of it
+	spare  [][]byte        // of opSize each, not yet given to a slot
 	opSize int64
 	area   int64 // bytes from the start of the device that are used
 	rng    *rand.Rand
@@ -51,34 +51,30 @@ func (r *run) station(ctx context.Context, engine string, depth int, payload int
 	if err := s.alloc(ctx, payloads*perKey, r.plan.Seed); err != nil {
 		return nil, err
 	}
-	s.engine, s.note, err = r.plan.Engines[engine](r.dev, depth, s.memory)
+	s.engine, s.note, err = r.plan.Engines[engine](r.dev, depth, s.arena.Memory())
 	if err != nil {
 		return nil, fmt.Errorf("engine %s: %w", engine, err)
 	}
 	return s, nil
 }
 
-// regionBytes is the most that the kernel registers as one region.
-const regionBytes = 1 << 30
-
 // alloc takes memory for so many ops and fills it with what no device can compress.
 func (s *station) alloc(ctx context.Context, ops int, seed uint64) error {
+	perChunk := int(ioengine.PieceSize / s.opSize)
+	need := int64((ops+perChunk-1)/perChunk) * ioengine.PieceSize
+	var err error
+	if s.arena, err = ioengine.NewArena(need); err != nil {
+		return err
+	}
+	if s.buf, err = s.arena.Get(ctx, need); err != nil {
+		return err
+	}
 	noise := rand.NewChaCha8([32]byte{byte(seed)})
-	for ops > 0 {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
+	for _, chunk := range s.buf.Chunks() {
+		_, _ = noise.Read(chunk) // never fails
+		for ; int64(len(chunk)) >= s.opSize; chunk = chunk[s.opSize:] {
+			s.spare = append(s.spare, chunk[:s.opSize:s.opSize])
 		}
-		n := min(ops, int(regionBytes/s.opSize))
-		region, free, err := ioengine.AlignedAlloc(n * int(s.opSize))
-		if err != nil {
-			return err
-		}
-		s.memory, s.free = append(s.memory, region), append(s.free, free)
-		_, _ = noise.Read(region) // never fails
-		for ; len(region) > 0; region = region[s.opSize:] {
-			s.spare = append(s.spare, region[:s.opSize:s.opSize])
-		}
-		ops -= n
 	}
 	return nil
 }
@@ -106,8 +102,11 @@ func (s *station) close() error {
 	if s.engine != nil {
 		err = s.engine.Close()
 	}
-	for _, free := range s.free { // nothing is under way any more
-		free()
+	if s.buf != nil { // nothing is under way any more
+		s.buf.Release()
+	}
+	if s.arena != nil {
+		err = errors.Join(err, s.arena.Close())
 	}
 	return err
 }
