@@ -310,3 +310,23 @@ func TestAgainEach(t *testing.T) {
 	d.Heal()
 	put(t, d, 0, 1, 2)
 }
+
+func TestSectorSizes(t *testing.T) {
+	for _, sector := range []int{512, 4096} {
+		d := New(Options{Size: 8 * block, Block: sector, Volatile: true})
+		mem := aligned(t, 2*sector, 1)
+		for _, c := range []struct {
+			off, n int
+			want   error
+		}{{sector, sector, nil}, {sector / 2, sector, syscall.EINVAL}, {0, sector / 2, syscall.EINVAL}, {0, 2 * sector, nil}} {
+			if _, err := d.Pwritev([][]byte{mem[:c.n]}, int64(c.off)); !errors.Is(err, c.want) {
+				t.Errorf("sectors of %d: %d bytes at %d: got %v, want %v", sector, c.n, c.off, err, c.want)
+			}
+		}
+		// A power cut keeps either version of each sector.
+		first := d.Crash(func(off int64, versions int) int { return min(1, int(off)/sector) * (versions - 1) })
+		if got := first.Peek(0, 2*sector); got[0] != 0 || got[sector-1] != 0 || got[sector] != 1 || got[2*sector-1] != 1 {
+			t.Errorf("sectors of %d: the second alone should have been kept", sector)
+		}
+	}
+}
