@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/rawblockd/rawblockd/internal/simdev"
 	"github.com/rawblockd/rawblockd/internal/testdev"
 	"github.com/rawblockd/rawblockd/ioengine"
@@ -101,7 +103,12 @@ func TestUringLetsGoOfTheDevice(t *testing.T) {
 					t.Errorf("op %d: %v", i, err)
 				}
 			})
-			end() // with these under way
+			end()                                                                 // with these under way
+			fd, err := unix.Open(path, unix.O_RDWR|unix.O_EXCL|unix.O_CLOEXEC, 0) // Open would try again
+			if err != nil {
+				t.Fatalf("the engine has kept the device: %v", err)
+			}
+			_ = unix.Close(fd)
 		}
 	}
 }
