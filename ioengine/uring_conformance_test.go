@@ -3,11 +3,13 @@
 package ioengine_test
 
 import (
+	"syscall"
 	"testing"
 
 	"github.com/rawblockd/rawblockd/internal/testdev"
 	"github.com/rawblockd/rawblockd/ioengine"
 	"github.com/rawblockd/rawblockd/ioengine/enginetest"
+	"github.com/rawblockd/rawblockd/ioengine/internal/ring"
 )
 
 func uringEngines() map[string]ioengine.UringOptions {
@@ -26,6 +28,38 @@ func TestUringConformance(t *testing.T) {
 			})
 		})
 	}
+}
+
+// moody is a ring that has less room than it should, again and again: it takes all, or
+// some, or nothing, and gives completions one at a time.
+type moody struct {
+	ioengine.Ring
+	calls int // the engine makes one at a time
+}
+
+func (m *moody) Submit(entries []ring.Entry) (int, error) {
+	m.calls++
+	switch m.calls % 6 {
+	case 1:
+		return 0, syscall.EBUSY
+	case 2:
+		return m.Ring.Submit(entries[:(len(entries)+1)/2])
+	case 3:
+		return 0, syscall.EAGAIN
+	case 4:
+		return m.Ring.Submit(entries[:1])
+	case 5:
+		return 0, nil
+	}
+	return m.Ring.Submit(entries)
+}
+
+func (m *moody) Reap(into []ring.Completion) (int, error) { return m.Ring.Reap(into[:1]) }
+
+func TestUringConformanceOnAMoodyRing(t *testing.T) {
+	enginetest.Run(t, func(_ *testing.T, dev ioengine.Device) ioengine.Engine {
+		return ioengine.NewUringOn(dev, &moody{Ring: enginetest.NewRing(dev)}, ioengine.UringOptions{Depth: 32})
+	})
 }
 
 // needUring skips a test where this process may have no ring.

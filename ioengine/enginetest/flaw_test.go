@@ -192,7 +192,10 @@ func (e *naive) Flush() error {
 	defer e.wg.Done()
 	e.count(func(s *ioengine.Stats) { s.Flushes++ })
 	leave := e.enter(true)
-	err := e.dev.Flush()
+	var err error
+	if e.flaw != "does not flush" {
+		err = e.dev.Flush()
+	}
 	leave()
 	if err != nil && e.flaw == "flushes again" {
 		return e.dev.Flush()
@@ -258,6 +261,7 @@ func TestSuiteFindsFlaws(t *testing.T) {
 		"answers twice": "", "takes short for whole": "", "hides errors": "", "lets unaligned ops through": "",
 		"does not know the end": "", "works after close": "", "close does not wait": "", "flushes again": "",
 		"does not count errors": "", "forgets what it did": "", "knows no age": "",
+		"does not flush":              "/flush_covers",
 		"names no alignment":          "/block_4096/skewed",
 		"continues at the next block": "/block_512/ends_at_any_byte",
 		"reads again after done":      "/block_512/memory_of_a_detached_read",

@@ -21,6 +21,8 @@ type Open func(t *testing.T, dev ioengine.Device) ioengine.Engine
 func Run(t *testing.T, open Open) {
 	coarse := simdev.New(simdev.Options{Size: DeviceSize, MemAlign: 4096})
 	t.Run("memory in pages", func(t *testing.T) { testSkewed(newRig(t, coarse, open)) })
+	volatile := simdev.New(simdev.Options{Size: DeviceSize, Volatile: true})
+	t.Run("a flush covers what was answered", func(t *testing.T) { testFlushCovers(newRig(t, volatile, open)) })
 	for _, block := range []int{512, 4096} {
 		sim := func() *simdev.Device { return simdev.New(simdev.Options{Size: DeviceSize, Block: block}) }
 		t.Run(blockName(block), func(t *testing.T) {
