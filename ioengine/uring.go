@@ -3,10 +3,13 @@
 package ioengine
 
 import (
+	"fmt"
 	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/rawblockd/rawblockd/ioengine/internal/ring"
 )
@@ -51,9 +54,10 @@ type Ring interface {
 //
 // One worker waits for completions at a time. It books them, refills the ring, and
 // leaves the answers for all workers, so that a done that hashes its bytes keeps
-// neither the ring nor the other answers waiting. Small ops it answers alone: waking
-// another worker costs more than they do. What is submitted while it does so, often by
-// these very answers, goes to the ring together when it has done, in one call.
+// neither the ring nor the other answers waiting. Small ops, and large ones whose done
+// turns out to be quick, it answers alone: waking another worker costs more than they
+// do. What is submitted while it does so, often by these very answers, goes to the ring
+// together when it has done, in one call.
 //
 // A ring that refuses (EAGAIN, EBUSY, ENOMEM) is tried again for about half a second,
 // then what it refuses is answered with its error. What it has taken is answered when
@@ -85,6 +89,8 @@ type Uring struct {
 	reaping bool // a worker is at Reap
 	// +checklocks:mu
 	answering int // workers at answers that take them but a moment
+	// +checklocks:mu
+	slow bool // large answers take longer than calling other workers, since they hash
 	// +checklocks:mu
 	left bool // a Submit has left its push to one of these
 	// +checklocks:mu
@@ -124,12 +130,20 @@ func NewUring(f *File, o UringOptions) (*Uring, error) {
 	if err != nil {
 		return nil, explainUring(err)
 	}
-	registered := r.Register(o.Memory)
 	u := NewUringOn(f, r, o)
-	if registered != nil {
-		u.registered = explainUring(registered)
+	if err := register(r, o.Memory); err != nil {
+		u.registered = explainUring(err)
 	}
 	return u, nil
+}
+
+// register gives memory to the ring, unless the limit of locked memory forbids it: the
+// kernel would make all of it resident first, and then refuse.
+func register(r *ring.Ring, memory [][]byte) error {
+	if vecLen(memory) > mayLock() {
+		return fmt.Errorf("register %d bytes of memory: %w", vecLen(memory), unix.ENOMEM)
+	}
+	return r.Register(memory)
 }
 
 // ProbeUring is nil if this process may have rings with all that the engine needs,
@@ -155,6 +169,7 @@ func NewUringOn(dev Device, r Ring, o UringOptions) *Uring {
 	for i := range u.free {
 		u.free[i] = uint32(o.Depth - 1 - i)
 	}
+	u.slow = true
 	workers := 1 + runtime.GOMAXPROCS(0) // one waits while all processors hash
 	u.users = workers
 	for range workers {

@@ -5,6 +5,7 @@ package ioengine
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"strings"
 
@@ -39,6 +40,25 @@ func sysctl(name string) string {
 		return "unknown"
 	}
 	return strings.TrimSpace(string(b))
+}
+
+// mayLock returns how many bytes this process may lock.
+func mayLock() int64 {
+	var l unix.Rlimit
+	if capable(unix.CAP_IPC_LOCK) || unix.Getrlimit(unix.RLIMIT_MEMLOCK, &l) != nil {
+		return math.MaxInt64 // or the kernel will say
+	}
+	return int64(min(l.Cur, math.MaxInt64))
+}
+
+// capable tells whether this process has a capability.
+func capable(capability int) bool {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if unix.Capget(&header, &data[0]) != nil {
+		return false
+	}
+	return data[capability/32].Effective&(1<<(capability%32)) != 0
 }
 
 func memlock() string {

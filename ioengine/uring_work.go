@@ -11,9 +11,13 @@ import (
 )
 
 const (
-	// shareBytes is from how many bytes of answers on a worker calls others: hashing
-	// less is quicker than waking them.
+	// shareBytes is from how many bytes of answers on a worker may call others.
 	shareBytes = 128 << 10
+	// slowAnswer is how long so many bytes of answers take at least if calling others is
+	// to pay: it costs them, and the runtime, about as much. XXH3 of a MiB that has
+	// just come from the device takes twice to five times as long, and a done that only
+	// counts a hundredth.
+	slowAnswer = 20 * time.Microsecond
 	// reapAtOnce is how many completions are taken by one Reap, and answers by one
 	// worker before it looks again.
 	reapAtOnce = 128
@@ -45,20 +49,32 @@ func (u *Uring) work() {
 	}
 }
 
-// answerLocked gives some of the answers, in memory of the worker's.
+// answerLocked gives some of the answers, in memory of the worker's. It calls another
+// worker if these will take long, as the last ones did, and there is more to do.
 //
 // +checklocks:u.mu
 func (u *Uring) answerLocked(chunk []answer) []answer {
 	chunk, bytes := u.chunkLocked(chunk)
-	quick := 0
-	if bytes < shareBytes {
-		quick = 1
+	large := bytes >= shareBytes
+	quick := 1
+	if large && u.slow {
+		quick = 0
+		if u.answers.len() > 0 || !u.reaping && u.owed > len(chunk) {
+			u.wake.Signal()
+		}
 	}
 	u.answering += quick
 	u.mu.Unlock()
+	var began time.Time
+	if large {
+		began = time.Now()
+	}
 	u.answer(chunk)
 	u.mu.Lock()
 	u.answering -= quick
+	if large {
+		u.slow = time.Since(began) >= slowAnswer
+	}
 	if u.left {
 		u.left = false
 		u.mu.Unlock()
@@ -83,7 +99,7 @@ func (u *Uring) reapedLocked(completions []ring.Completion, err error) {
 		u.completeLocked(c, now)
 		bytes += max(int64(c.Res), 0)
 	}
-	if bytes >= shareBytes {
+	if bytes >= shareBytes && u.slow {
 		u.wake.Signal()
 	}
 	if u.unsent.len() > 0 || u.queue.ops > 0 {
@@ -140,8 +156,7 @@ func (u *Uring) endLocked(p pick, n int, err error, t Timing) {
 	u.answers.push(answer{b: p.b, i: p.i, n: n, err: err, timing: t})
 }
 
-// chunkLocked takes as many answers as one worker is to give before it looks again,
-// and calls another worker if these will take long and there is more to do.
+// chunkLocked takes as many answers as one worker is to give before it looks again.
 //
 // +checklocks:u.mu
 func (u *Uring) chunkLocked(chunk []answer) (_ []answer, bytes int) {
@@ -153,9 +168,6 @@ func (u *Uring) chunkLocked(chunk []answer) (_ []answer, bytes int) {
 		chunk = append(chunk, a)
 	}
 	u.answers.pop(len(chunk))
-	if bytes >= shareBytes && (u.answers.len() > 0 || !u.reaping && u.owed > len(chunk)) {
-		u.wake.Signal()
-	}
 	return chunk, bytes
 }
 

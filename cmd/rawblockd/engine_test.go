@@ -203,7 +203,7 @@ func TestUringWithLittleLockedMemory(t *testing.T) {
 				c := onBlockDevice(t, engine)
 				p := startCommand(t, restricted(t, c, how), beRestricted+"="+how)
 				s := hear(t, c, p.log.String())
-				why := "io_uring_register memory: cannot allocate memory; the limit of locked memory is " + limit + ": raise it (LimitMEMLOCK=infinity in the unit"
+				why := "register 16777216 bytes of memory: cannot allocate memory; the limit of locked memory is " + limit + ": raise it (LimitMEMLOCK=infinity in the unit"
 				if e := s.stats; e.Name != "uring" || e.Depth != 48 || e.Registered || !strings.HasPrefix(e.Unregistered, why) {
 					t.Errorf("got %+v", e)
 				}
