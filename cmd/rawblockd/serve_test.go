@@ -53,7 +53,7 @@ func TestServeDev(t *testing.T) {
 	}
 	_, metrics := fetch(t, m[2]+"/metrics")
 	for _, want := range []string{
-		`rawblockd_engine_info{engine="pread",slab="dev",why="a regular file: io_uring hands`, `rawblockd_device_bytes_total{engine="pread",op="write",slab="dev"}`,
+		`rawblockd_engine_info{engine="pread",slab="dev",why="a regular file, where auto stays`, `rawblockd_device_bytes_total{engine="pread",op="write",slab="dev"}`,
 		"go_goroutines", "process_open_fds", `rawblockd_slots{slab="dev",state="used"} 1`,
 	} {
 		if !strings.Contains(metrics, want) {
