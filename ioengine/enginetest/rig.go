@@ -59,7 +59,7 @@ func (r *rig) pattern(off, n int64, version byte) []byte {
 	r.Helper()
 	buf := r.mem(n)
 	for i := int64(0); i < n; i += 8 {
-		binary.LittleEndian.PutUint64(buf[i:], uint64(off+i)<<8|uint64(version))
+		binary.LittleEndian.PutUint64(buf[i:], word(off+i, version))
 	}
 	return buf
 }
@@ -85,12 +85,16 @@ func (r *rig) fill(n int64, version byte) {
 // holds checks what is on the device, past the engine.
 func (r *rig) holds(off, n int64, version byte) {
 	r.Helper()
-	got := r.mem(n)
+	got, free, err := ioengine.AlignedAlloc(int(n))
+	if err != nil {
+		r.Fatal(err)
+	}
+	defer free()
 	if _, err := ioengine.ReadFull(r.dev, [][]byte{got}, off); err != nil {
 		r.Error(err)
 		return
 	}
-	if at := firstDifference(got, r.pattern(off, n, version)); at >= 0 {
+	if at := firstDifference(got, off, version); at >= 0 {
 		r.Errorf("device at %d: byte %d differs from version %d", off, at, version)
 	}
 }
@@ -98,23 +102,30 @@ func (r *rig) holds(off, n int64, version byte) {
 // got checks what a read brought.
 func (r *rig) got(op ioengine.Op, version byte) {
 	r.Helper()
-	got := bytes.Join(op.Vec, nil)
-	if at := firstDifference(got, r.pattern(op.Off, op.Len(), version)); at >= 0 {
+	if at := firstDifference(bytes.Join(op.Vec, nil), op.Off, version); at >= 0 {
 		r.Errorf("read at %d: byte %d differs from version %d", op.Off, at, version)
 	}
 }
 
-func firstDifference(a, b []byte) int64 {
-	if bytes.Equal(a, b) {
-		return -1
-	}
-	for i := range min(len(a), len(b)) {
-		if a[i] != b[i] {
-			return int64(i)
+// firstDifference compares bytes with the pattern of a place; -1: they are equal.
+func firstDifference(got []byte, off int64, version byte) int {
+	var want [8]byte
+	for i := 0; i < len(got); i += len(want) {
+		binary.LittleEndian.PutUint64(want[:], word(off+int64(i), version))
+		if [8]byte(got[i:]) == want {
+			continue
+		}
+		for k := range want {
+			if got[i+k] != want[k] {
+				return i + k
+			}
 		}
 	}
-	return int64(min(len(a), len(b)))
+	return -1
 }
+
+// word is eight bytes of a pattern.
+func word(off int64, version byte) uint64 { return uint64(off)<<8 | uint64(version) }
 
 // until waits for what must come soon and has no event; it gives up after 10 s.
 func (r *rig) until(what string, is func() bool) {
