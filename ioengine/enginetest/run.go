@@ -93,6 +93,7 @@ func faultCases() []testCase {
 		{"context that ends", testDoLeaves},
 		{"memory of a detached read", testDetached(ioengine.Read)},
 		{"memory of a detached write", testDetached(ioengine.Write)},
+		{"everything at once", testRandom},
 		{"close with work in flight", testCloseInFlight},
 	}
 }
