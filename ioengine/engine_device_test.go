@@ -132,3 +132,28 @@ func TestFileThatBecameShorter(t *testing.T) {
 		carry(t, e, ops[:short])
 	})
 }
+
+// An op may be larger than what the kernel moves by one call, which is 2 GiB less a
+// page, and have more parts than it takes.
+func TestLargerThanTheKernelMovesAtOnce(t *testing.T) {
+	const part, parts = 2 << 20, 1100 // 2.1 GiB
+	holes := func(t *testing.T) string {
+		path := testdev.File(t, 4096)
+		if err := os.Truncate(path, part*parts); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	onFile(t, holes, func(t *testing.T, _ string, e ioengine.Engine) {
+		mem, free, err := ioengine.AlignedAlloc(part)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer free()
+		op := ioengine.Op{Dir: ioengine.Read}
+		for range parts {
+			op.Vec = append(op.Vec, mem) // nobody looks at them
+		}
+		carry(t, e, []ioengine.Op{op})
+	})
+}
