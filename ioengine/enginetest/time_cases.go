@@ -27,6 +27,7 @@ func RunInFakeTime(t *testing.T, open OpenDeep) {
 	for _, dir := range []ioengine.Dir{ioengine.Read, ioengine.Write} {
 		t.Run(dir.String()+"s", func(t *testing.T) {
 			t.Run("a slow op keeps no other waiting", func(t *testing.T) { testRefill(t, open, dir) })
+			t.Run("done submits the next op", func(t *testing.T) { testChains(t, open, dir) })
 			t.Run("layouts of one load", func(t *testing.T) { testLayouts(t, open, dir) })
 			t.Run("the gain of a batch", func(t *testing.T) { testGain(t, open, dir) })
 			t.Run("one key beside large batches", func(t *testing.T) { testSmallBesideLarge(t, open, dir) })
@@ -105,6 +106,38 @@ func testRefill(t *testing.T, open OpenDeep, dir ioengine.Dir) {
 		ops := append(shared(dir, 1, r.mem(8*kib)), shared(dir, slow*(fullDepth-1), r.mem(4*kib))...)
 		if got, want := timed(func() { r.whole(ops, r.do(ops...)) }), slow*time.Millisecond; got != want {
 			r.Errorf("one slow op and %d others: took %v, want %v", len(ops)-1, got, want)
+		}
+	})
+}
+
+// Twice as many callers as places, each with one op after the other, keep the device
+// full: no op that a done submits is left lying for a moment.
+func testChains(t *testing.T, open OpenDeep, dir ioengine.Dir) {
+	const links, service = 100, time.Millisecond
+	inBubble(t, open, simdev.Options{Size: DeviceSize, Service: takes(service)}, func(r *rig) {
+		op := shared(dir, 1, r.mem(4*kib))
+		var all sync.WaitGroup
+		took := timed(func() {
+			for range 2 * fullDepth {
+				all.Add(1)
+				left := links
+				var next ioengine.Done
+				next = func(_, _ int, err error) {
+					if err != nil {
+						r.Error(err)
+					}
+					if left--; left == 0 {
+						all.Done()
+						return
+					}
+					r.engine.Submit(op, next)
+				}
+				r.engine.Submit(op, next)
+			}
+			all.Wait()
+		})
+		if want := 2 * links * service; took != want {
+			r.Errorf("%d callers of %d ops each took %v, want %v", 2*fullDepth, links, took, want)
 		}
 	})
 }
