@@ -110,36 +110,38 @@ func testRefill(t *testing.T, open OpenDeep, dir ioengine.Dir) {
 	})
 }
 
-// Twice as many callers as places, each with one op after the other, keep the device
-// full: no op that a done submits is left lying for a moment.
+// Callers with one op after the other, each submitted by the done of the one before:
+// none of them is left lying for a moment.
 func testChains(t *testing.T, open OpenDeep, dir ioengine.Dir) {
 	const links, service = 100, time.Millisecond
-	inBubble(t, open, simdev.Options{Size: DeviceSize, Service: takes(service)}, func(r *rig) {
-		op := shared(dir, 1, r.mem(4*kib))
-		var all sync.WaitGroup
-		took := timed(func() {
-			for range 2 * fullDepth {
-				all.Add(1)
-				left := links
-				var next ioengine.Done
-				next = func(_, _ int, err error) {
-					if err != nil {
-						r.Error(err)
-					}
-					if left--; left == 0 {
-						all.Done()
-						return
+	for callers, services := range map[int]time.Duration{1: links, fullDepth: links, 2 * fullDepth: 2 * links} {
+		inBubble(t, open, simdev.Options{Size: DeviceSize, Service: takes(service)}, func(r *rig) {
+			op := shared(dir, 1, r.mem(4*kib))
+			var all sync.WaitGroup
+			all.Add(callers)
+			took := timed(func() {
+				for range callers {
+					left := links
+					var next ioengine.Done
+					next = func(_, _ int, err error) {
+						if err != nil {
+							r.Error(err)
+						}
+						if left--; left == 0 {
+							all.Done()
+							return
+						}
+						r.engine.Submit(op, next)
 					}
 					r.engine.Submit(op, next)
 				}
-				r.engine.Submit(op, next)
+				all.Wait()
+			})
+			if want := services * service; took != want {
+				r.Errorf("%d callers of %d ops each took %v, want %v", callers, links, took, want)
 			}
-			all.Wait()
 		})
-		if want := 2 * links * service; took != want {
-			r.Errorf("%d callers of %d ops each took %v, want %v", 2*fullDepth, links, took, want)
-		}
-	})
+	}
 }
 
 // C1: how a load of many large keys is divided into batches does not matter.
