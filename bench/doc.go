@@ -14,7 +14,8 @@
 // completed. Batches (Layout, sweep, batched) are submitted by callers that wait for
 // all of a batch, and are counted from the end of one batch to the end of another.
 //
-// The device is overwritten: callers have asked before (cmd/rawblockd).
+// The device is overwritten: callers have asked before (cmd/rawblockd), and every engine
+// and fio were started once.
 //
 // # Concurrency
 //

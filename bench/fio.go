@@ -70,6 +70,11 @@ func (j job) args(p Protocol) []string {
 	return append(j.common(), "--time_based=1", "--runtime="+milliseconds(p.Window), "--ramp_time="+milliseconds(p.Ramp))
 }
 
+// once is fio's command line for a single op.
+func (j job) once() []string {
+	return append(j.common(), "--io_size="+strconv.FormatInt(j.size, 10))
+}
+
 // common is fio's command line but for how long. Offsets are drawn anew each time (norandommap), as ours
 // are, and latencies are from submission to completion.
 func (j job) common() []string {
@@ -122,6 +127,15 @@ func (f *Fio) run(ctx context.Context, j job, p Protocol) (Sample, error) {
 	return s, nil
 }
 
+// tryOut runs a single op of a job; without says what it means if that fails.
+func (f *Fio) tryOut(ctx context.Context, j job, without string) error {
+	_, _, err := f.command(ctx, j, j.once())
+	if err != nil && ctx.Err() == nil {
+		return fmt.Errorf("fio %s (%w)", without, err)
+	}
+	return err
+}
+
 // startupOf returns what fio's process takes for a job of one op.
 func (f *Fio) startupOf(ctx context.Context, j job) (time.Duration, error) {
 	key := j
@@ -129,7 +143,7 @@ func (f *Fio) startupOf(ctx context.Context, j job) (time.Duration, error) {
 	if cpu, ok := f.startup[key]; ok {
 		return cpu, nil
 	}
-	_, cpu, err := f.command(ctx, j, append(j.common(), "--io_size="+strconv.FormatInt(j.size, 10)))
+	_, cpu, err := f.command(ctx, j, j.once())
 	if err == nil {
 		f.startup[key] = cpu
 	}

@@ -118,7 +118,21 @@ func (p *Plan) Check() error {
 	if err := p.checkTimes(); err != nil {
 		return err
 	}
+	if err := p.checkFigures(); err != nil {
+		return err
+	}
 	return p.checkMemory()
+}
+
+// checkFigures refuses to overwrite a device for nothing.
+func (p *Plan) checkFigures() error {
+	if slices.Contains(p.Names, FioFixed) && !(p.Throughput && slices.Contains(p.Modes, Rolling)) {
+		return fmt.Errorf("%w: %s has no figure but %s throughput: leave it out, or measure that", ErrPlan, FioFixed, Rolling)
+	}
+	if p.Throughput && len(p.Modes) > 0 || p.Batched || p.Mix || p.Beside || len(p.Layouts) > 0 || len(p.Batches) > 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: there is no figure in it: want a mode of throughput, or something else to measure", ErrPlan)
 }
 
 // checkMemory finds the figure that takes too much before the first one is measured.

@@ -14,7 +14,7 @@ import (
 func goodPlan() Plan {
 	return Plan{
 		Device: "/dev/x", Sizes: []int64{4 << 10}, LayoutSize: 24 << 20, Depths: []int{32}, Ops: []ioengine.Dir{ioengine.Read},
-		Names: []string{"pread"}, Protocol: Protocol{Window: time.Second, Time: time.Minute},
+		Names: []string{"pread"}, Throughput: true, Modes: []string{Rolling}, Protocol: Protocol{Window: time.Second, Time: time.Minute},
 		Engines: map[string]MakeEngine{"pread": func(dev *ioengine.File, depth int, _ [][]byte) (ioengine.Engine, string, error) {
 			return ioengine.NewPread(dev, ioengine.PreadOptions{Workers: depth}), "", nil
 		}},
@@ -42,6 +42,10 @@ func TestPlanRefuses(t *testing.T) {
 		"mix of 80MiB":                    func(p *Plan) { p.Mix, p.Sizes, p.Depths = true, []int64{80 << 20}, []int{64} },
 		"layout 32x16":                    func(p *Plan) { p.Layouts = []Layout{{32, 16}} },
 		`mode "barrier"`:                  func(p *Plan) { p.Modes = []string{"barrier"} },
+		"there is no figure":              func(p *Plan) { p.Throughput = false },
+		"want a mode of throughput":       func(p *Plan) { p.Modes = nil },
+		"no figure but rolling":           func(p *Plan) { p.Fio, p.Names, p.Modes = &Fio{}, []string{"pread", FioFixed}, []string{Queued} },
+		"leave it out, or measure that":   func(p *Plan) { p.Fio, p.Names, p.Throughput, p.Mix = &Fio{}, []string{FioFixed}, false, true },
 	} {
 		p := goodPlan()
 		spoil(&p)

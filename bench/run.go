@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/rawblockd/rawblockd/ioengine"
 )
@@ -69,7 +70,40 @@ func direct(d Device, geo ioengine.Geometry) error {
 	return nil
 }
 
+// tryOut has every engine, and fio, start once: what this host does not let us have is
+// found before anything is overwritten.
+func (r *run) tryOut(ctx context.Context) error {
+	deepest := slices.Max(r.plan.Depths)
+	for _, name := range r.plan.Names {
+		if name == FioFixed {
+			continue
+		}
+		e, _, err := r.plan.Engines[name](r.dev, deepest, nil)
+		if err == nil {
+			err = e.Close()
+		}
+		if err != nil {
+			return fmt.Errorf("engine %s: %w", name, err)
+		}
+	}
+	if r.plan.Fio == nil {
+		return nil
+	}
+	j := r.job(ioengine.Read, MinSize, deepest)
+	if err := r.plan.Fio.tryOut(ctx, j, "has no io_uring here: leave --fio out"); err != nil {
+		return err
+	}
+	if !slices.Contains(r.plan.Names, FioFixed) {
+		return nil
+	}
+	j.fixed = true
+	return r.plan.Fio.tryOut(ctx, j, "cannot register buffers here: leave "+FioFixed+" out")
+}
+
 func (r *run) all(ctx context.Context) error {
+	if err := r.tryOut(ctx); err != nil {
+		return err
+	}
 	if r.plan.Fill {
 		if err := r.fill(ctx); err != nil {
 			return err
