@@ -209,6 +209,7 @@ func (p *Plan) fit(geo ioengine.Geometry) error {
 	if p.Area == 0 {
 		p.Area = min(DefaultArea, geo.Size)
 	}
+	rounded := p.Area - p.Area%ioengine.PieceSize // it is filled by the piece
 	largest := slices.Max(p.Sizes)
 	if len(p.Layouts) > 0 {
 		largest = max(largest, p.LayoutSize)
@@ -216,12 +217,12 @@ func (p *Plan) fit(geo ioengine.Geometry) error {
 	switch {
 	case p.Area > geo.Size:
 		return fmt.Errorf("%w: %s of %q, which has %s", ErrPlan, Size(p.Area), p.Device, Size(geo.Size))
-	case p.Area < 2*largest:
-		return fmt.Errorf("%w: payloads of %s within %s: want room for two at least; give a larger device or --area", ErrPlan, Size(largest), Size(p.Area))
+	case rounded < max(2*largest, ioengine.PieceSize):
+		return fmt.Errorf("%w: payloads of %s within %s, of which whole %s are used: want room for two at least; give a larger device or --area", ErrPlan, Size(largest), Size(p.Area), Size(ioengine.PieceSize))
 	case geo.Block > MinSize:
 		return fmt.Errorf("%w: %q has blocks of %s, larger than %s", ErrPlan, p.Device, Size(int64(geo.Block)), Size(MinSize))
 	}
-	p.Area -= p.Area % ioengine.PieceSize
+	p.Area = rounded
 	return nil
 }
 

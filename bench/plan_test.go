@@ -68,6 +68,27 @@ func TestPlanFitsTheDevice(t *testing.T) {
 	if err := p.fit(ioengine.Geometry{Size: 64 << 20, Block: 512}); !errors.Is(err, ErrPlan) {
 		t.Errorf("two payloads of 40 MiB in 64: %v", err)
 	}
+	p.Layouts = nil
+	for size, area := range map[int64]int64{
+		64 << 20:   512 << 10, // less than a MiB
+		1<<20 - 1:  0,
+		64<<20 + 1: 1<<20 - 1,
+	} {
+		p := p
+		p.Area = area
+		if err := p.fit(ioengine.Geometry{Size: size, Block: 512}); !errors.Is(err, ErrPlan) || !strings.Contains(err.Error(), "want room for two") {
+			t.Errorf("%s of %s: %v, used %d", Size(area), Size(size), err, p.Area)
+		}
+	}
+	// Two payloads fit the area, but not what is left of it when it is rounded down.
+	p.Sizes, p.Area = []int64{768 << 10}, 3<<19
+	if err := p.fit(ioengine.Geometry{Size: 64 << 20, Block: 512}); !errors.Is(err, ErrPlan) {
+		t.Errorf("two payloads of 768 KiB in 1.5 MiB: %v, used %d", err, p.Area)
+	}
+	p.Sizes, p.Area = []int64{512 << 10}, 3<<19
+	if err := p.fit(ioengine.Geometry{Size: 64 << 20, Block: 512}); err != nil || p.Area != 1<<20 {
+		t.Errorf("two payloads of 512 KiB in 1.5 MiB: %v, area %d", err, p.Area)
+	}
 	p.Area = 1 << 40
 	if err := p.fit(ioengine.Geometry{Size: 64 << 20, Block: 512}); !errors.Is(err, ErrPlan) {
 		t.Errorf("an area larger than the device: %v", err)
