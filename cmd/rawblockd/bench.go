@@ -28,7 +28,7 @@ func (c *cli) benchEngineVerb() *cobra.Command {
 		Use:   "engine --device DEVICE",
 		Short: "Measure what an engine makes of a device, with fio beside",
 		Long: "Measure what an engine makes of a device, in windows that alternate with fio's on the same device.\n" +
-			"Overwrites DEVICE, unless only reads are measured; asks before, if there is anything on it.\n" +
+			"Overwrites DEVICE, unless only reads are measured without --fill; asks before, and without a terminal wants --yes.\n" +
 			"Without --batched, --layouts, --batches, --mix, --beside or --preset it measures throughput.",
 		Example: "  rawblockd bench engine --device /dev/nvme1n1 --fio --sizes 4KiB,1MiB --json out.json --svg out.svg\n" +
 			"  rawblockd bench engine --device /dev/nvme1n1 --fio --preset lmcache",
@@ -123,8 +123,9 @@ func canWrite(path string) error {
 	return os.Remove(path)
 }
 
-// askFirst has the loss of what is on the device confirmed. Reads of a device on which
-// there is nothing are refused: they would not reach the media.
+// askFirst has the loss of what is on the device confirmed, also where nothing is seen:
+// only a device's start is looked at. Reads of a device on which there is nothing are
+// refused: they would not reach the media.
 func (b *benchEngine) askFirst(cmd *cobra.Command) error {
 	if b.plan.Writes() && b.yes {
 		return nil
@@ -137,14 +138,18 @@ func (b *benchEngine) askFirst(cmd *cobra.Command) error {
 	switch {
 	case len(held) == 0 && !b.plan.Writes() && !cmd.Flags().Changed("fill"):
 		return usagef("bench engine: nothing was found on %q, and what was never written is not read from the media: give --fill, which writes it first, or --fill=false", b.plan.Device)
-	case len(held) == 0 || !b.plan.Writes():
+	case !b.plan.Writes():
 		return nil
+	}
+	holds := "which holds: " + strings.Join(held, "; ")
+	if len(held) == 0 {
+		holds = "at whose start nothing was found"
 	}
 	area := b.plan.Area
 	if area == 0 {
 		area = min(bench.DefaultArea, r.Geometry.Size)
 	}
-	what := fmt.Sprintf("overwrites the first %s of %s, which holds: %s", size(area), b.plan.Device, strings.Join(held, "; "))
+	what := fmt.Sprintf("overwrites the first %s of %s, %s", size(area), b.plan.Device, holds)
 	return b.cli.confirm(cmd.Context(), "bench engine", what)
 }
 

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"os"
@@ -40,13 +41,13 @@ func readReport(t *testing.T, path string) bench.Report {
 	return r
 }
 
-// A blank device is measured without a question, in a table, a file and a picture;
-// what it then holds is not overwritten again without one.
+// A blank device is measured, in a table, a file and a picture; what it then holds is
+// named before it is overwritten again.
 func TestBenchEngine(t *testing.T) {
 	device := testdev.Loop(t, 64<<20, 512)
 	dir := t.TempDir()
 	report, picture := filepath.Join(dir, "out.json"), filepath.Join(dir, "out.svg")
-	out := ok(t, benchArgs(device, "--sizes", "4KiB,2MiB", "--modes", "rolling,queued", "--json", report, "--svg", picture)...)
+	out := ok(t, benchArgs(device, "--yes", "--sizes", "4KiB,2MiB", "--modes", "rolling,queued", "--json", report, "--svg", picture)...)
 	if !strings.HasSuffix(out, "bench: 8 figures: 0 met, 0 missed, 0 undecided, 8 without a target\n") {
 		t.Errorf("the closing line is not as expected: %s", out)
 	}
@@ -111,6 +112,46 @@ func TestBenchEngineRefuses(t *testing.T) {
 	}
 }
 
+// Of a device only the start is looked at, so that there is a question even where
+// nothing was found there.
+func TestBenchEngineAsks(t *testing.T) {
+	device := testdev.Loop(t, 64<<20, 512)
+	f, err := os.OpenFile(device, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	const middle = 32 << 20
+	if _, err := f.WriteAt([]byte("precious"), middle); err != nil {
+		t.Fatal(err)
+	}
+	kept := func() bool {
+		got := make([]byte, len("precious"))
+		if _, err := f.ReadAt(got, middle); err != nil {
+			t.Fatal(err)
+		}
+		return string(got) == "precious"
+	}
+	args := benchArgs(device, "--sizes", "4KiB", "--ops", "read", "--fill")
+	r := command(t, args...)
+	if r.code != exitUsage || !strings.Contains(r.errors, "overwrites the first 64 MiB") || !strings.Contains(r.errors, "give --yes") || !kept() {
+		t.Errorf("without a terminal: code %d, %s; kept %v", r.code, r.errors, kept())
+	}
+	for _, answer := range []string{"no", "yes"} {
+		want := map[string]int{"no": exitFailed, "yes": exitOK}[answer]
+		w := newTerminal(t)
+		w.types(answer + "\n")
+		var out, errs bytes.Buffer
+		code := run(t.Context(), args, w.end, &out, &errs)
+		if code != want || !strings.Contains(errs.String(), "at whose start nothing was found") {
+			t.Errorf("%s: code %d, %s", answer, code, &errs)
+		}
+		if answer == "no" && !kept() {
+			t.Error("overwritten in spite of no")
+		}
+	}
+}
+
 func TestBenchEngineWithoutFio(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	r := command(t, benchArgs("/dev/null", "--fio")...)
@@ -124,7 +165,7 @@ func TestBenchEngineBesideFio(t *testing.T) {
 	needFio(t)
 	device := testdev.Loop(t, 64<<20, 512)
 	report := filepath.Join(t.TempDir(), "out.json")
-	ok(t, benchArgs(device, "--fio", "--sizes", "64KiB", "--ops", "read", "--fill", "--json", report)...)
+	ok(t, benchArgs(device, "--fio", "--yes", "--sizes", "64KiB", "--ops", "read", "--fill", "--json", report)...)
 	r := readReport(t, report)
 	if row := r.Rows[0]; len(r.Rows) != 1 || row.FioMiBs <= 0 || row.Ratio <= 0 || row.Noise <= 0 || row.FioP99 <= 0 || row.Pairs != 1 || row.Against != "fio 64KiB×4" {
 		t.Errorf("throughput: %+v", row)
@@ -155,7 +196,7 @@ func TestBenchEngineUring(t *testing.T) {
 	}
 	device := testdev.Loop(t, 64<<20, 512)
 	report := filepath.Join(t.TempDir(), "out.json")
-	ok(t, benchArgs(device, "--fio", "--sizes", "64KiB", "--ops", "read", "--fill", "--engines", "uring,uring-unregistered,fio-fixedbufs", "--json", report)...)
+	ok(t, benchArgs(device, "--fio", "--yes", "--sizes", "64KiB", "--ops", "read", "--fill", "--engines", "uring,uring-unregistered,fio-fixedbufs", "--json", report)...)
 	rows := readReport(t, report).Rows
 	if len(rows) != 3 || rows[0].Engine != "uring" || rows[1].Engine != "uring-unregistered" || rows[2].Engine != bench.FioFixed {
 		t.Fatalf("rows %+v", rows)
@@ -180,7 +221,7 @@ func TestBenchEngineInterrupted(t *testing.T) {
 		<-first
 		cancel()
 	}()
-	args := benchArgs(device, "--fio", "--sizes", "4KiB,8KiB,16KiB,32KiB", "--json", report)
+	args := benchArgs(device, "--fio", "--yes", "--sizes", "4KiB,8KiB,16KiB,32KiB", "--json", report)
 	if code := run(ctx, args, strings.NewReader(""), out, errs); code != exitFailed {
 		t.Errorf("code %d, want 1: %s", code, errs)
 	}
