@@ -32,15 +32,13 @@
 // # Lock ordering
 //
 // Each lock is a leaf: none is taken while another one of this package is held,
-// and no callback runs under one. The exceptions are WithFlock, whose function
-// runs under File.flock and may do I/O, which takes File.life for reading, and
-// Uring.sq, which is held while the kernel takes a submission:
+// and no callback runs under one. The exception is WithFlock, whose function
+// runs under File.flock and may do I/O, which takes File.life for reading:
 //
 //	File.flock
 //	  File.life
 //	Arena.mu
-//	Uring.sq
-//	  core.mu (Pread, Uring)
+//	core.mu (Pread, Uring)
 //	waiting.mu (Do)
 //
 // File.life is held for reading while a system call runs: it is what makes

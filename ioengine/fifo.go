@@ -2,8 +2,8 @@
 
 package ioengine
 
-// fifo is a queue that keeps its memory: what was popped is only moved out of the way
-// when there is no room left behind it.
+// fifo is a queue that keeps its memory: room in front is used again when there is none
+// behind, and as much of it that moving the rest costs a push no more than twice.
 type fifo[T any] struct {
 	items []T
 	first int
@@ -15,7 +15,7 @@ func (q *fifo[T]) len() int { return len(q.items) - q.first }
 func (q *fifo[T]) all() []T { return q.items[q.first:] }
 
 func (q *fifo[T]) push(item T) {
-	if q.first > 0 && len(q.items) == cap(q.items) {
+	if len(q.items) == cap(q.items) && q.first > 0 && q.first >= len(q.items)/2 {
 		n := copy(q.items, q.items[q.first:])
 		clear(q.items[n:])
 		q.items, q.first = q.items[:n], 0

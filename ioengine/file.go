@@ -44,12 +44,14 @@ func (f *File) RealPath() string { return f.resolved }
 // Geometry returns what the device said of itself when it was opened.
 func (f *File) Geometry() Geometry { return f.geo }
 
-// Fd returns the descriptor, for registering with io_uring. It is valid until
-// Close.
-func (f *File) Fd() int {
+// withFd calls fn with the descriptor, which stays open for as long.
+func (f *File) withFd(fn func(fd int) error) error {
 	f.life.RLock()
 	defer f.life.RUnlock()
-	return f.fd
+	if f.fd < 0 {
+		return os.ErrClosed
+	}
+	return fn(f.fd)
 }
 
 // Preadv implements Device. A vector of any number of parts is taken; a short
@@ -138,7 +140,8 @@ func (f *File) setFlock(how int) error {
 	})
 }
 
-// Close implements Device. It waits for calls under way and gives up the claim
+// Close implements Device. It waits for calls under way, but not for a Uring engine on
+// it, which is to be closed first: its ring keeps the device open, and claimed. It gives up the claim
 // or lock that Open took. A second call returns os.ErrClosed.
 func (f *File) Close() error {
 	f.life.Lock()

@@ -20,7 +20,8 @@ type UringOptions struct {
 	InflightBytes int64 // bytes at once, at least one block; 0: bounded by Depth alone
 	// Memory is regions, each at most 1 GiB, that ops will lie in. They are
 	// registered with the kernel, which then need not find and pin their pages for
-	// each op. Where that cannot be had (Registered), everything works without.
+	// each op. All of it becomes resident, and counts as locked. Where that cannot be
+	// had (Registered), everything works without. It stays mapped until Close.
 	Memory [][]byte
 	// Observe, if set, hears of every op that went to the device, on a goroutine of
 	// the engine and before its done: it must be quick.
@@ -44,36 +45,31 @@ type Ring interface {
 }
 
 // Uring is the engine of io_uring: ops go to the device by the batch, in one system
-// call, and a few workers take turns in waiting for what comes back.
+// call, and three kinds of goroutines see to them.
 //
-// Whoever changes what may start, a Submit or the worker that has completions, moves
-// to the kernel whatever there is room for: a batch deeper than the ring refills it
-// as completions come, with no barrier between its parts. The mutex of the engine is
-// not held during the system call, which for large ops takes long; submissions have
-// one of their own.
+//   - The pusher hands to the kernel whatever there is room for. A batch deeper than the
+//     ring refills it as completions come, with no barrier between its parts; what was
+//     submitted during one call goes with the next.
+//   - The reaper waits for completions, books them, and calls the others.
+//   - Workers give the answers, since who answers may hash its bytes; so a slow done
+//     keeps neither the ring nor the other answers waiting.
 //
-// One worker waits for completions at a time. It books them, refills the ring, and
-// leaves the answers for all workers, so that a done that hashes its bytes keeps
-// neither the ring nor the other answers waiting. Small ops, and large ones whose done
-// turns out to be quick, it answers alone: waking another worker costs more than they
-// do. What is submitted while it does so, often by these very answers, goes to the ring
-// together when it has done, in one call.
+// The pusher has a thread of its own. The kernel ends an op on the thread that has
+// submitted it, when that comes back to it; on a thread that the runtime lends out, to
+// an fsync or to a read of another device, that is only after that call. So the ops of
+// one device would wait for whatever hangs elsewhere.
 //
 // A ring that refuses (EAGAIN, EBUSY, ENOMEM) is tried again for about half a second,
 // then what it refuses is answered with its error. What it has taken is answered when
 // it completes, whatever becomes of the rest.
 //
-// *Rejected:* a worker that parks on an eventfd and wakes others by channel: two
-// wake-ups for each op at depth one.
+// Rejected: a Submit that enters the ring itself. It saves one change of threads at
+// depth one, makes a call for each Submit, and has the fault above.
 type Uring struct {
 	core
 	ring       Ring
 	registered error
 	enters     atomic.Uint64
-
-	sq sync.Mutex // held while the ring is asked to take something
-	// +checklocks:sq
-	entries []ring.Entry
 
 	// +checklocks:mu
 	flights []flight // by Entry.User
@@ -82,25 +78,18 @@ type Uring struct {
 	// +checklocks:mu
 	unsent fifo[uint32] // flights that the kernel has not taken yet, or not whole
 	// +checklocks:mu
+	refusals int // submissions in a row that brought nothing
+	// +checklocks:mu
+	wanted sync.Cond // of the pusher: something may start, or the end
+
+	// +checklocks:mu
 	answers fifo[answer]
 	// +checklocks:mu
 	owed int // ops submitted whose done has not returned
 	// +checklocks:mu
-	reaping bool // a worker is at Reap
+	ending bool // pusher and workers are to end
 	// +checklocks:mu
-	answering int // workers at answers that take them but a moment
-	// +checklocks:mu
-	slow bool // large answers take longer than calling other workers, since they hash
-	// +checklocks:mu
-	left bool // a Submit has left its push to one of these
-	// +checklocks:mu
-	ending bool // the workers are to end
-	// +checklocks:mu
-	refusals int // submissions in a row that brought nothing
-	// +checklocks:mu
-	retrying bool // a retry is on its way; nobody else tries meanwhile
-	// +checklocks:mu
-	wake sync.Cond // answers, a turn at Reap, or the end
+	wake sync.Cond // of the workers: answers, or the end
 	// +checklocks:mu
 	settled sync.Cond // owed reached 0
 }
@@ -122,11 +111,14 @@ type answer struct {
 	timing Timing // for observe; of an op that was on the device
 }
 
-// NewUring starts an engine on f. Close ends it; f stays the caller's. The error says
-// why there is no io_uring to be had and what to do. It panics if o is out of range:
-// config validates.
+// NewUring starts an engine on f, which stays the caller's and is to be closed after the
+// engine. The error says why there is no io_uring to be had and what to do.
 func NewUring(f *File, o UringOptions) (*Uring, error) {
-	r, err := ring.Open(f.Fd(), o.Depth)
+	var r *ring.Ring
+	err := f.withFd(func(fd int) (err error) {
+		r, err = ring.Open(fd, o.Depth)
+		return err
+	})
 	if err != nil {
 		return nil, explainUring(err)
 	}
@@ -146,32 +138,34 @@ func register(r *ring.Ring, memory [][]byte) error {
 	return r.Register(memory)
 }
 
-// ProbeUring is nil if this process may have rings with all that the engine needs,
-// else it says why not and what to do.
-func ProbeUring() error {
-	if err := ring.Probe(); err != nil {
+// ProbeUring is nil if this process may have a ring for so many ops at once, with all
+// that the engine needs, else it says why not and what to do.
+func ProbeUring(depth int) error {
+	if err := ring.Probe(depth); err != nil {
 		return explainUring(err)
 	}
 	return nil
 }
 
 // NewUringOn is NewUring on a ring of the caller's, which the engine closes: the seam
-// by which tests stand in for the kernel. Memory is not looked at.
+// by which tests stand in for the kernel. Memory is not looked at. It panics if o is out
+// of range: config validates.
 func NewUringOn(dev Device, r Ring, o UringOptions) *Uring {
 	u := &Uring{ring: r}
 	u.prepare(dev, "uring", o.Depth, o.InflightBytes)
 	u.observe, u.observeFlush = o.Observe, o.ObserveFlush
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.wake.L, u.settled.L = &u.mu, &u.mu
+	u.wanted.L, u.wake.L, u.settled.L = &u.mu, &u.mu, &u.mu
 	u.flights = make([]flight, o.Depth)
 	u.free = make([]uint32, o.Depth)
 	for i := range u.free {
 		u.free[i] = uint32(o.Depth - 1 - i)
 	}
-	u.slow = true
-	workers := 1 + runtime.GOMAXPROCS(0) // one waits while all processors hash
-	u.users = workers
+	workers := max(2, runtime.GOMAXPROCS(0))
+	u.users = 2 + workers
+	go u.push()
+	go u.reap()
 	for range workers {
 		go u.work()
 	}
@@ -191,15 +185,10 @@ func (u *Uring) Submit(ops []Op, done Done) {
 	}
 	b := u.batchOf(ops, done)
 	u.mu.Lock()
-	accepted := u.acceptLocked(b)
-	if accepted {
+	defer u.mu.Unlock()
+	if u.acceptLocked(b) {
 		u.owed += len(ops)
-	}
-	left := u.answering > 0
-	u.left = u.left || left
-	u.mu.Unlock()
-	if accepted && !left {
-		u.push()
+		u.callLocked()
 	}
 }
 
@@ -213,6 +202,7 @@ func (u *Uring) Close() error {
 	}
 	u.ending = true
 	u.wake.Broadcast()
+	u.wanted.Broadcast()
 	u.mu.Unlock()
 	err := u.ring.Close() // ends the Reap
 	u.mu.Lock()

@@ -65,7 +65,7 @@ func TestUringConformanceOnAMoodyRing(t *testing.T) {
 // needUring skips a test where this process may have no ring.
 func needUring(t testing.TB) {
 	t.Helper()
-	if err := ioengine.ProbeUring(); err != nil {
+	if err := ioengine.ProbeUring(1); err != nil {
 		t.Skipf("no io_uring here: %v", err)
 	}
 }

@@ -17,7 +17,7 @@ import (
 func explainUring(err error) error {
 	remedy := "keep engine: pread"
 	switch disabled := sysctl("io_uring_disabled"); {
-	case errors.Is(err, unix.ENOSYS):
+	case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EINVAL): // before 5.6 flags are refused
 		remedy = "run Linux 5.6 or later with io_uring built in and not kept away by a seccomp profile, or keep engine: pread"
 	case errors.Is(err, unix.ENOMEM):
 		remedy = fmt.Sprintf("the limit of locked memory is %s: raise it (LimitMEMLOCK=infinity in the unit, ulimit -l), or give this cgroup more memory", memlock())

@@ -152,6 +152,25 @@ func TestRefusalOfMoreThanTheRingHolds(t *testing.T) {
 	})
 }
 
+// The same where it might have passed: what waited behind the first has waited as long.
+func TestRefusalOfMoreThanTheRingHoldsThatMayPass(t *testing.T) {
+	withRefusing(t, 8, func(r *refusing) {
+		r.ring.Refuse(1<<30, syscall.EAGAIN)
+		errs, took := r.run(1000)
+		for i, err := range errs {
+			if !errors.Is(err, syscall.EAGAIN) {
+				r.Fatalf("op %d: got %v, want %v", i, err, syscall.EAGAIN)
+			}
+		}
+		if took >= time.Second {
+			r.Errorf("took %v, want less than a second", took)
+		}
+		r.ring.Refuse(10, syscall.EAGAIN)
+		errs, _ = r.run(100)
+		r.wantOK(errs) // the next batch is waited for anew
+	})
+}
+
 // What is taken in parts is asked for until it is whole.
 func TestRingThatTakesAFewAtATime(t *testing.T) {
 	withRefusing(t, 32, func(r *refusing) {

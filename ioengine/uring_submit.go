@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -23,23 +24,49 @@ const (
 	maxStep = 1 << 30
 )
 
-// push hands to the ring whatever may start.
+// push is the pusher: it hands to the ring whatever may start.
 func (u *Uring) push() {
-	u.sq.Lock()
-	defer u.sq.Unlock()
-	for again := true; again; {
-		u.mu.Lock()
-		u.fillLocked()
-		entries := u.entriesLocked()
-		u.mu.Unlock()
-		if len(entries) == 0 {
+	defer u.leave()
+	runtime.LockOSThread() // and the thread ends with the goroutine: nothing is under way then
+	var entries []ring.Entry
+	for {
+		if entries = u.next(entries[:0]); entries == nil {
 			return
 		}
 		u.enters.Add(1)
 		n, err := u.ring.Submit(entries)
-		u.mu.Lock()
-		again = u.sentLocked(len(entries), n, err)
-		u.mu.Unlock()
+		clear(entries) // keep no batch alive
+		if again := u.sent(len(entries), n, err); again > 0 {
+			time.Sleep(again)
+		}
+	}
+}
+
+// next waits until there is something to hand over, and returns it; nil at the end.
+func (u *Uring) next(entries []ring.Entry) []ring.Entry {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for {
+		u.fillLocked()
+		if u.unsent.len() > 0 {
+			return u.entriesLocked(entries)
+		}
+		if u.ending {
+			return nil
+		}
+		u.wanted.Wait()
+	}
+}
+
+// callLocked calls whoever has something to do.
+//
+// +checklocks:u.mu
+func (u *Uring) callLocked() {
+	if u.answers.len() > 0 {
+		u.wake.Signal()
+	}
+	if u.unsent.len() > 0 || u.queue.ops > 0 && len(u.free) > 0 {
+		u.wanted.Signal()
 	}
 }
 
@@ -56,7 +83,6 @@ func (u *Uring) fillLocked() {
 		}
 		if !u.takeLocked(next) { // refused, or empty
 			u.endLocked(next, 0, next.err, Timing{})
-			u.wake.Signal() // the caller may be no worker
 			continue
 		}
 		if now.IsZero() {
@@ -67,17 +93,15 @@ func (u *Uring) fillLocked() {
 		u.flights[at] = flight{pick: next, progress: progress{total: next.len, block: int64(u.geo.Block)}, began: now}
 		u.unsent.push(at)
 	}
+	if u.answers.len() > 0 { // what was refused
+		u.wake.Signal()
+	}
 }
 
-// entriesLocked returns what the ring is to be asked for.
+// entriesLocked appends what the ring is to be asked for.
 //
 // +checklocks:u.mu
-// +checklocks:u.sq
-func (u *Uring) entriesLocked() []ring.Entry {
-	u.entries = u.entries[:0]
-	if u.retrying {
-		return nil
-	}
+func (u *Uring) entriesLocked(entries []ring.Entry) []ring.Entry {
 	for _, at := range u.unsent.all() {
 		f := &u.flights[at]
 		op := f.op()
@@ -87,36 +111,38 @@ func (u *Uring) entriesLocked() []ring.Entry {
 			part = window(part, f.done, step)
 			part = part[:min(len(part), ring.MaxParts)]
 		}
-		u.entries = append(u.entries, ring.Entry{User: uint64(at), Write: f.dir == Write, Off: op.Off + f.done, Vec: part})
+		entries = append(entries, ring.Entry{User: uint64(at), Write: f.dir == Write, Off: op.Off + f.done, Vec: part})
 	}
-	return u.entries
+	return entries
 }
 
-// sentLocked books what the ring took of the asked ones; again says to go on at once.
-//
-// +checklocks:u.mu
-func (u *Uring) sentLocked(asked, n int, err error) (again bool) {
+// sent books what the ring took of the asked ones, and returns how long to wait before
+// it is asked for the rest. Completions of what it took may have been booked already.
+func (u *Uring) sent(asked, n int, err error) (again time.Duration) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
 	u.unsent.pop(n)
 	if n > 0 {
 		u.refusals = 0
-		return n < asked // the next call tells why, if it was an error
+		return 0 // if it was not all, the next call tells why
 	}
 	if mayPass(err) {
 		if u.refusals++; u.refusals < maxRefusals {
-			u.retrying = true
-			u.users++
-			go u.retry(firstDelay << min(u.refusals-1, lastDoubled))
-			return false
+			return firstDelay << min(u.refusals-1, lastDoubled)
 		}
 		err = errors.Join(io.ErrNoProgress, err)
 	}
-	u.refusals = 0
+	now := time.Now()
 	for _, at := range u.unsent.all()[:asked] {
-		u.landLocked(at, fmt.Errorf("submit: %w", err), time.Now())
+		u.landLocked(at, fmt.Errorf("submit: %w", err), now)
 	}
 	u.unsent.pop(asked)
 	u.wake.Signal()
-	return true // what waits behind them is asked for as well
+	u.refusals = 0
+	if u.unsent.len() > 0 || u.queue.ops > 0 {
+		u.refusals = maxRefusals - 1 // what waited behind them has waited as long
+	}
+	return 0
 }
 
 // mayPass tells a ring that lacks something for the moment from one that is broken.
@@ -130,13 +156,4 @@ func mayPass(err error) bool {
 		}
 	}
 	return false
-}
-
-func (u *Uring) retry(delay time.Duration) {
-	defer u.leave()
-	time.Sleep(delay)
-	u.mu.Lock()
-	u.retrying = false
-	u.mu.Unlock()
-	u.push()
 }

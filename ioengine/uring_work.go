@@ -11,103 +11,72 @@ import (
 )
 
 const (
-	// shareBytes is from how many bytes of answers on a worker may call others.
-	shareBytes = 128 << 10
-	// slowAnswer is how long so many bytes of answers take at least if calling others is
-	// to pay: it costs them, and the runtime, about as much. XXH3 of a MiB that has
-	// just come from the device takes twice to five times as long, and a done that only
-	// counts a hundredth.
-	slowAnswer = 20 * time.Microsecond
-	// reapAtOnce is how many completions are taken by one Reap, and answers by one
-	// worker before it looks again.
+	// chunkBytes and chunkAnswers bound what one worker answers before it looks again:
+	// a MiB that is hashed goes alone, small ones go together.
+	chunkBytes   = 128 << 10
+	chunkAnswers = 32
+	// reapAtOnce is how many completions are taken by one Reap.
 	reapAtOnce = 128
 )
 
-// work is one worker: it answers what there is to answer, else it waits for
-// completions, if nobody else does.
-func (u *Uring) work() {
+// reap is the reaper.
+func (u *Uring) reap() {
 	defer u.leave()
 	var completions [reapAtOnce]ring.Completion
+	for {
+		n, err := u.ring.Reap(completions[:])
+		u.mu.Lock()
+		if err != nil {
+			ending := u.ending
+			u.mu.Unlock()
+			if !ending {
+				panic(fmt.Sprintf("ioengine: a ring in use fails: %v", err))
+			}
+			return
+		}
+		now := time.Now()
+		for _, c := range completions[:n] {
+			u.completeLocked(c, now)
+		}
+		u.callLocked()
+		u.mu.Unlock()
+	}
+}
+
+// work is one worker.
+func (u *Uring) work() {
+	defer u.leave()
 	var chunk []answer
 	u.mu.Lock()
-	defer u.mu.Unlock()
 	for {
 		switch {
 		case u.answers.len() > 0:
 			chunk = u.answerLocked(chunk[:0])
 		case u.ending:
-			return
-		case !u.reaping:
-			u.reaping = true
 			u.mu.Unlock()
-			n, err := u.ring.Reap(completions[:])
-			u.mu.Lock()
-			u.reapedLocked(completions[:n], err)
+			return
 		default:
 			u.wake.Wait()
 		}
 	}
 }
 
-// answerLocked gives some of the answers, in memory of the worker's. It calls another
-// worker if these will take long, as the last ones did, and there is more to do.
+// answerLocked gives some of the answers, in memory of the worker's, and calls another
+// worker for the rest.
 //
 // +checklocks:u.mu
 func (u *Uring) answerLocked(chunk []answer) []answer {
-	chunk, bytes := u.chunkLocked(chunk)
-	large := bytes >= shareBytes
-	quick := 1
-	if large && u.slow {
-		quick = 0
-		if u.answers.len() > 0 || !u.reaping && u.owed > len(chunk) {
-			u.wake.Signal()
-		}
+	chunk = u.chunkLocked(chunk)
+	if u.answers.len() > 0 {
+		u.wake.Signal()
 	}
-	u.answering += quick
 	u.mu.Unlock()
-	var began time.Time
-	if large {
-		began = time.Now()
-	}
 	u.answer(chunk)
 	u.mu.Lock()
-	u.answering -= quick
-	if large {
-		u.slow = time.Since(began) >= slowAnswer
-	}
-	if u.left {
-		u.left = false
-		u.mu.Unlock()
-		u.push()
-		u.mu.Lock()
-	}
 	if u.owed -= len(chunk); u.owed == 0 {
 		u.settled.Broadcast()
 	}
 	return chunk
-}
-
-// reapedLocked books what a Reap brought and refills the ring.
-//
-// +checklocks:u.mu
-func (u *Uring) reapedLocked(completions []ring.Completion, err error) {
-	if err != nil && !u.ending {
-		panic(fmt.Sprintf("ioengine: a ring in use fails: %v", err))
-	}
-	now, bytes := time.Now(), int64(0)
-	for _, c := range completions {
-		u.completeLocked(c, now)
-		bytes += max(int64(c.Res), 0)
-	}
-	if bytes >= shareBytes && u.slow {
-		u.wake.Signal()
-	}
-	if u.unsent.len() > 0 || u.queue.ops > 0 {
-		u.mu.Unlock()
-		u.push()
-		u.mu.Lock()
-	}
-	u.reaping = false
 }
 
 // completeLocked books one completion.
@@ -156,19 +125,20 @@ func (u *Uring) endLocked(p pick, n int, err error, t Timing) {
 	u.answers.push(answer{b: p.b, i: p.i, n: n, err: err, timing: t})
 }
 
-// chunkLocked takes as many answers as one worker is to give before it looks again.
+// chunkLocked takes as many answers as are to be given before anybody looks again.
 //
 // +checklocks:u.mu
-func (u *Uring) chunkLocked(chunk []answer) (_ []answer, bytes int) {
+func (u *Uring) chunkLocked(chunk []answer) []answer {
+	bytes := 0
 	for _, a := range u.answers.all() {
-		if len(chunk) > 0 && bytes+a.n > shareBytes || len(chunk) == reapAtOnce {
+		if len(chunk) > 0 && bytes+a.n > chunkBytes || len(chunk) == chunkAnswers {
 			break
 		}
 		bytes += a.n
 		chunk = append(chunk, a)
 	}
 	u.answers.pop(len(chunk))
-	return chunk, bytes
+	return chunk
 }
 
 func (u *Uring) answer(chunk []answer) {

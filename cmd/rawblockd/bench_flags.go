@@ -131,7 +131,7 @@ func (b *benchEngine) engineNames(asked bool) []string {
 	if asked {
 		return names
 	}
-	if err := ioengine.ProbeUring(); err != nil {
+	if err := ioengine.ProbeUring(1); err != nil {
 		fmt.Fprintf(b.cli.stderr, "without uring: %s\n", oneLine(err))
 		names = slices.DeleteFunc(names, func(n string) bool { return n != "pread" })
 	}

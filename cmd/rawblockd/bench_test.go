@@ -191,7 +191,7 @@ func TestBenchEngineBesideFio(t *testing.T) {
 // Both kinds of uring engine, and fio with registered buffers.
 func TestBenchEngineUring(t *testing.T) {
 	needFio(t)
-	if err := ioengine.ProbeUring(); err != nil {
+	if err := ioengine.ProbeUring(1); err != nil {
 		t.Skipf("no io_uring here: %v", err)
 	}
 	device := testdev.Loop(t, 64<<20, 512)

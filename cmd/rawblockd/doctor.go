@@ -49,7 +49,7 @@ type doctorReport struct {
 type doctor struct {
 	cfg        *config.Config
 	proc, sys  string
-	probeUring func() error
+	probeUring func(depth int) error
 	rlimit     func(resource int) (unix.Rlimit, error)
 
 	own     *ownDaemon // the daemon that serves this configuration; nil: none answers

@@ -26,7 +26,8 @@ func (d *doctor) engines() (may, must []config.Slab) {
 	return may, must
 }
 
-// checkUring asks the kernel for a ring, if a slab may use it.
+// checkUring asks the kernel for a ring of the largest slabs.queue_depth, if a slab may
+// use one: its memory counts as locked too.
 func (d *doctor) checkUring() {
 	const name = "io_uring"
 	may, must := d.engines()
@@ -34,9 +35,13 @@ func (d *doctor) checkUring() {
 		d.ok(name, "no slab uses it: on files engine auto is pread")
 		return
 	}
-	err := d.probeUring()
+	depth := 1
+	for _, s := range may {
+		depth = max(depth, s.QueueDepth)
+	}
+	err := d.probeUring(depth)
 	if err == nil {
-		d.ok(name, "the kernel (%s) gives rings", release())
+		d.ok(name, "the kernel (%s) gives rings of %d", release(), depth)
 		return
 	}
 	verdict, then := verdictWarn, "engine auto serves on pread"

@@ -30,7 +30,7 @@ func otherHost(t *testing.T, files map[string]string) *doctor {
 	c := config.Dev(dir)
 	d := newDoctor(c)
 	d.proc, d.sys = filepath.Join(dir, "proc"), filepath.Join(dir, "sys")
-	d.probeUring = func() error { return nil }
+	d.probeUring = func(int) error { return nil }
 	d.rlimit = func(int) (unix.Rlimit, error) {
 		return unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}, nil
 	}
@@ -66,7 +66,7 @@ func TestDoctorUring(t *testing.T) {
 		verdict string
 		want    []string
 	}{
-		"there":   {nil, "auto", "/dev/null", verdictOK, []string{"gives rings"}},
+		"there":   {nil, "auto", "/dev/null", verdictOK, []string{"gives rings of 77"}},
 		"refused": {refused, "auto", "/dev/null", verdictWarn, []string{"not to be had (io_uring_setup: operation not permitted): engine auto serves on pread", "allow it in the seccomp profile"}},
 		"away":    {refused, "auto", "/dev/none", verdictWarn, []string{"engine auto serves on pread"}},
 		"needed":  {refused, "uring", "/dev/null", verdictFail, []string{"slab dev has engine uring and would not start", "allow it in the seccomp profile"}},
@@ -75,8 +75,8 @@ func TestDoctorUring(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := otherHost(t, nil)
-			d.probeUring = func() error { return tt.err }
-			d.cfg.Slabs[0].Engine, d.cfg.Slabs[0].Device = tt.engine, tt.device
+			d.probeUring = func(int) error { return tt.err }
+			d.cfg.Slabs[0].Engine, d.cfg.Slabs[0].Device, d.cfg.Slabs[0].QueueDepth = tt.engine, tt.device, 77
 			d.checkUring()
 			d.last(t).wants(t, tt.verdict, tt.want...)
 		})

@@ -39,7 +39,7 @@ func onBlockDevice(t *testing.T, engine string) *config.Config {
 // needUring skips a test where the kernel gives no io_uring.
 func needUring(t *testing.T) {
 	t.Helper()
-	if err := ioengine.ProbeUring(); err != nil {
+	if err := ioengine.ProbeUring(1); err != nil {
 		t.Skip(err)
 	}
 }

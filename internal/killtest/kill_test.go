@@ -72,7 +72,7 @@ func enginesFor(t *testing.T) []string {
 	case "pread", "uring":
 		return []string{*engineFlag}
 	case "both":
-		if err := ioengine.ProbeUring(); err != nil {
+		if err := ioengine.ProbeUring(1); err != nil {
 			t.Logf("on pread alone: %v", err)
 			return []string{"pread"}
 		}

@@ -4,10 +4,14 @@ package enginetest
 
 import (
 	"errors"
+	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"sync"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/rawblockd/rawblockd/ioengine"
 	"github.com/rawblockd/rawblockd/ioengine/internal/ring"
@@ -40,6 +44,10 @@ type Ring struct {
 	interrupt int
 	// +checklocks:mu
 	counts RingCounts
+	// +checklocks:mu
+	threads map[int]bool // that have called Submit
+	// +checklocks:mu
+	users map[uint64]bool // of the entries under way
 }
 
 // RingCounts is what a Ring was asked for.
@@ -54,7 +62,7 @@ var _ ioengine.Ring = (*Ring)(nil)
 
 // NewRing makes a ring over a device, which stays the caller's.
 func NewRing(dev ioengine.Device) *Ring {
-	r := &Ring{dev: dev}
+	r := &Ring{dev: dev, threads: map[int]bool{}, users: map[uint64]bool{}}
 	r.changed.L = &r.mu
 	return r
 }
@@ -91,11 +99,20 @@ func (r *Ring) Counts() RingCounts {
 	return r.counts
 }
 
-// Submit implements ioengine.Ring.
+// Threads returns the threads that have called Submit.
+func (r *Ring) Threads() map[int]bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.threads)
+}
+
+// Submit implements ioengine.Ring. It panics for what the kernel would not take, or
+// mix up: an empty vector or one too long, and a User that is under way.
 func (r *Ring) Submit(entries []ring.Entry) (n int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.counts.Submits++
+	r.threads[unix.Gettid()] = true
 	if r.before > 0 {
 		r.before--
 	} else if r.refuse > 0 {
@@ -110,6 +127,10 @@ func (r *Ring) Submit(entries []ring.Entry) (n int, err error) {
 	r.underway += len(entries)
 	r.counts.Underway = max(r.counts.Underway, r.underway)
 	for _, e := range entries {
+		if r.users[e.User] || len(e.Vec) == 0 || len(e.Vec) > ring.MaxParts {
+			panic(fmt.Sprintf("enginetest: entry %d of %d parts, under way already: %v", e.User, len(e.Vec), r.users[e.User]))
+		}
+		r.users[e.User] = true
 		e.Vec = slices.Clone(e.Vec) // the engine may use the vector for the next entry
 		if r.interrupt > 0 {
 			r.interrupt--
@@ -141,6 +162,7 @@ func (r *Ring) carry(e ring.Entry) {
 // +checklocks:r.mu
 func (r *Ring) completeLocked(user uint64, res int32) {
 	r.underway--
+	delete(r.users, user)
 	r.completions = append(r.completions, ring.Completion{User: user, Res: res})
 	r.changed.Broadcast()
 }

@@ -41,7 +41,7 @@ func exceptions() map[string]string {
 		"RequestsResponse.requests[].stage=lock":  "takes microseconds; the tests of package store show it",
 		"TouchResult.status=busy":                 "the key must be stored anew between two steps of a touch, four times",
 	}
-	if err := ioengine.ProbeUring(); err != nil {
+	if err := ioengine.ProbeUring(1); err != nil {
 		all["EngineStats.name=uring"] = err.Error()
 	}
 	return all

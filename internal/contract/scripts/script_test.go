@@ -138,7 +138,7 @@ func (s *suite) condition(name string) (bool, error) {
 	case "faults":
 		return faults() == "", nil
 	case "uring":
-		return ioengine.ProbeUring() == nil, nil
+		return ioengine.ProbeUring(1) == nil, nil
 	}
 	return false, fmt.Errorf("unknown condition %q", name)
 }

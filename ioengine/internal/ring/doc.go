@@ -5,7 +5,7 @@
 //
 // Open makes a Ring for a descriptor. Submit hands Entries over with one system
 // call, Reap waits for Completions; in between the kernel owns the memory.
-// Probe tells whether this process may have a ring at all.
+// Probe tells whether this process may have such a ring.
 //
 // A system call is spent on submitting only. Reap reads the completion queue, which
 // is memory shared with the kernel, and where that is empty it waits in the
@@ -23,9 +23,11 @@
 // a Reap, which it ends. No more entries may be under way than Entries says, so that
 // the completion queue, which is twice as long, never overflows.
 //
-// A thread that has submitted must not exit while entries are under way, for the
-// kernel cancels what a thread leaves behind. The runtime ends threads only when a
-// goroutine exits that is locked to one.
+// The thread that submits must neither exit while entries are under way, for the kernel
+// cancels what a thread leaves behind, nor make other calls that block without being
+// interruptible, such as fsync: the kernel ends an entry on its submitter's thread, and
+// a completion waits until that comes back. So it wants a goroutine that is locked to a
+// thread and does nothing else.
 //
 // # Lock ordering
 //

@@ -28,7 +28,7 @@ type Entry struct {
 	User  uint64 // comes back in the Completion
 	Write bool
 	Off   int64    // bytes from the start of the file
-	Vec   [][]byte // 1 to MaxParts parts, together less than 2 GiB, outside the Go heap
+	Vec   [][]byte // at most MaxParts parts, together less than 2 GiB, outside the Go heap
 }
 
 // Completion is what became of an Entry.
@@ -55,7 +55,10 @@ type Ring struct {
 	memory    [][]byte
 	vecFixed  bool // opReadvFixed and opWritevFixed are to be had
 	iovecs    []unix.Iovec
-	reaping   sync.Mutex // held by Reap while it uses the mappings
+	reaping   sync.Mutex         // held by Reap while it uses the mappings
+	into      []Completion       // of the Reap that waits
+	got       int                // its result
+	ready     func(uintptr) bool // wait, made once: a Reap allocates nothing
 	closeOnce sync.Once
 	closeErr  error
 }
@@ -98,6 +101,7 @@ func open(entries uint32) (*Ring, error) {
 		return nil, errors.Join(fmt.Errorf("ring: %w", err), unix.Close(fd))
 	}
 	r := &Ring{fd: fd, file: os.NewFile(uintptr(fd), "io_uring")}
+	r.ready = r.wait
 	if err := r.prepare(&p); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
@@ -110,8 +114,7 @@ func setup(entries uint32, p *params) (fd int, err error) {
 		*p = params{flags: flags, cqEntries: 2 * entries}
 		n, _, errno := unix.Syscall(unix.SYS_IO_URING_SETUP, uintptr(entries), uintptr(unsafe.Pointer(p)), 0)
 		if errno == 0 {
-			unix.CloseOnExec(int(n))
-			return int(n), nil
+			return int(n), nil // closed on exec, as the kernel makes it
 		}
 		if err = errno; !errors.Is(err, unix.EINVAL) {
 			break
@@ -148,6 +151,9 @@ func (r *Ring) prepare(p *params) error {
 		r.array[i] = uint32(i)
 	}
 	if err := r.opcodes(); err != nil {
+		return err
+	}
+	if _, err := r.enter(0); err != nil { // it may be forbidden although the ring is not
 		return err
 	}
 	return r.poll()
@@ -240,18 +246,23 @@ func (r *Ring) Submit(entries []Entry) (n int, err error) {
 		r.fill(&r.sqes[(tail+uint32(i))&r.sq.mask], &entries[i])
 	}
 	atomic.StoreUint32(r.sq.tail, tail+uint32(len(entries)))
+	n, err = r.enter(len(entries))
+	if n < len(entries) { // nobody but io_uring_enter looks at the tail
+		atomic.StoreUint32(r.sq.tail, tail+uint32(n))
+	}
+	return n, err
+}
+
+func (r *Ring) enter(submit int) (n int, err error) {
 	for {
-		took, _, errno := unix.Syscall6(unix.SYS_IO_URING_ENTER, uintptr(r.fd), uintptr(len(entries)), 0, 0, 0, 0)
-		if errno == unix.EINTR {
+		took, _, errno := unix.Syscall6(unix.SYS_IO_URING_ENTER, uintptr(r.fd), uintptr(submit), 0, 0, 0, 0)
+		switch errno {
+		case 0:
+			return int(took), nil
+		case unix.EINTR:
 			continue
 		}
-		if errno != 0 {
-			took, err = 0, os.NewSyscallError("io_uring_enter", errno)
-		}
-		if int(took) < len(entries) { // nobody but io_uring_enter looks at the tail
-			atomic.StoreUint32(r.sq.tail, tail+uint32(took))
-		}
-		return int(took), err
+		return 0, os.NewSyscallError("io_uring_enter", errno)
 	}
 }
 
@@ -260,33 +271,37 @@ func (r *Ring) Submit(entries []Entry) (n int, err error) {
 func (r *Ring) reserve(entries []Entry) {
 	parts := 0
 	for i := range entries {
-		if n := len(entries[i].Vec); n > 1 {
-			parts += n
-		}
+		parts += len(entries[i].Vec)
 	}
 	if parts > cap(r.iovecs) {
 		r.iovecs = make([]unix.Iovec, 0, 2*parts)
 	}
 }
 
-// fill writes one entry down for the kernel.
+// fill writes one entry down for the kernel. Empty parts are left out: a registered
+// vector must not have any.
 func (r *Ring) fill(s *sqe, e *Entry) {
 	*s = sqe{flags: r.fixed, fd: r.target, off: uint64(e.Off), userData: e.User}
-	index, registered := r.within(e.Vec)
-	if len(e.Vec) == 1 {
-		part := e.Vec[0]
-		s.addr, s.len = uint64(uintptr(unsafe.Pointer(unsafe.SliceData(part)))), uint32(len(part))
+	first := len(r.iovecs)
+	for _, part := range e.Vec {
+		if len(part) > 0 {
+			r.iovecs = append(r.iovecs, iovec(part))
+		}
+	}
+	vec := r.iovecs[first:]
+	index, registered := r.within(vec)
+	if len(vec) == 1 {
+		s.addr, s.len = uint64(uintptr(unsafe.Pointer(vec[0].Base))), uint32(vec[0].Len)
 		s.opcode = pickOp(e.Write, opRead, opWrite)
 		if registered {
 			s.opcode, s.bufIndex = pickOp(e.Write, opReadFixed, opWriteFixed), index
 		}
 		return
 	}
-	first := len(r.iovecs)
-	for _, part := range e.Vec {
-		r.iovecs = append(r.iovecs, iovec(part))
+	s.len = uint32(len(vec))
+	if len(vec) > 0 {
+		s.addr = uint64(uintptr(unsafe.Pointer(&vec[0])))
 	}
-	s.addr, s.len = uint64(uintptr(unsafe.Pointer(&r.iovecs[first]))), uint32(len(e.Vec))
 	s.opcode = pickOp(e.Write, opReadv, opWritev)
 	if registered && r.vecFixed {
 		s.opcode, s.bufIndex = pickOp(e.Write, opReadvFixed, opWritevFixed), index
@@ -301,17 +316,17 @@ func pickOp(write bool, read, written uint8) uint8 {
 }
 
 // within returns the registered part of memory that all of vec lies in.
-func (r *Ring) within(vec [][]byte) (index uint16, ok bool) {
+func (r *Ring) within(vec []unix.Iovec) (index uint16, ok bool) {
 next:
 	for i, m := range r.memory {
 		from := uintptr(unsafe.Pointer(unsafe.SliceData(m)))
 		for _, part := range vec {
-			at := uintptr(unsafe.Pointer(unsafe.SliceData(part)))
-			if at < from || at+uintptr(len(part)) > from+uintptr(len(m)) {
+			at := uintptr(unsafe.Pointer(part.Base))
+			if at < from || at+uintptr(part.Len) > from+uintptr(len(m)) {
 				continue next
 			}
 		}
-		return uint16(i), true
+		return uint16(i), len(vec) > 0
 	}
 	return 0, false
 }
@@ -327,14 +342,19 @@ func (r *Ring) Reap(into []Completion) (n int, err error) {
 	if n = r.drain(into); n > 0 {
 		return n, nil
 	}
-	err = r.conn.Read(func(uintptr) bool {
-		n = r.drain(into)
-		return n > 0
-	})
+	r.into = into
+	err = r.conn.Read(r.ready)
+	n, r.into = r.got, nil
 	if err != nil { // the poller has nothing else to say of an open ring
 		return 0, fmt.Errorf("%w: %w", os.ErrClosed, err)
 	}
 	return n, nil
+}
+
+// wait is what the poller asks: whether there is something, else it waits on.
+func (r *Ring) wait(uintptr) bool {
+	r.got = r.drain(r.into)
+	return r.got > 0
 }
 
 // drain takes what the completion queue has.

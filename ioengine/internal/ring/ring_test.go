@@ -69,7 +69,7 @@ func openFile(t *testing.T, flags int) int {
 
 func newRing(t *testing.T, fd, entries int) *Ring {
 	t.Helper()
-	if err := Probe(); err != nil {
+	if err := Probe(1); err != nil {
 		t.Skipf("no io_uring here: %v", err)
 	}
 	r, err := Open(fd, entries)
@@ -126,6 +126,9 @@ func TestTransfers(t *testing.T) {
 		"second region, three parts":      {part(9), part(7), part(11)},
 		"outside, two parts":              {part(15), part(14)},
 		"inside and outside":              {part(3), part(12)},
+		"registered, empty parts":         {part(2)[:0], part(2), nil, part(1)[:0], part(0), {}},
+		"registered, one part and empty":  {nil, part(5), part(6)[:0]},
+		"outside, empty parts":            {part(13)[:0], part(13), nil, part(14)},
 		"both regions, one part":          {mem[3*page : 5*page]},
 		"both regions, two parts":         {part(3), part(4)},
 		"across the registered one's end": {registered[11*page:], outside[:page]},
@@ -219,7 +222,7 @@ func TestCloseEndsReap(t *testing.T) {
 }
 
 func TestCloseLetsGoOfTheDevice(t *testing.T) {
-	if err := Probe(); err != nil {
+	if err := Probe(1); err != nil {
 		t.Skipf("no io_uring here: %v", err)
 	}
 	path := testdev.Loop(t, 1<<20, 512)
