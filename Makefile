@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Every target closes with one line of counts where it counts something, and
-# exits non-zero on any finding.
+# exits non-zero on any finding. What bench finds are figures: a missed target of
+# theirs is none.
 
 SHELL := /usr/bin/env bash
 .SHELLFLAGS := -euo pipefail -c
@@ -11,7 +12,7 @@ POINTS   ?= 100000
 FUZZTIME ?= 30s
 KILLS    ?= 50
 DEMOFLAGS ?=
-BENCHTIME ?= 4s
+BENCHTIME ?= 15s
 
 .PHONY: build demo test check fmt deps crash crash-run mutants fuzz kill torture bench clean help
 
@@ -22,7 +23,8 @@ help:
 	@echo 'make check                 format, vet, staticcheck, checklocks'
 	@echo 'make crash POINTS=100000   crash campaign in both durability modes, then the mutant table'
 	@echo 'make torture KILLS=50      kill -9 loop of the real daemon'
-	@echo 'make bench BENCHTIME=4s     engines beside fio, so long a figure; DEVICE=/dev/... is overwritten'
+	@echo 'make bench BENCHTIME=15s   engines beside fio, so long a figure; DEVICE=/dev/... is overwritten;'
+	@echo '                           a missed target is counted, and no failure'
 	@echo 'make fuzz FUZZTIME=30s     each fuzz target for that long'
 	@echo 'make fmt | deps | clean    format sources | install what the tests call | remove bin/'
 

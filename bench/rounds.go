@@ -16,6 +16,8 @@ type Protocol struct {
 }
 
 const (
+	// LeastRounds is the number below which there is no interval, and so no verdict.
+	LeastRounds = 5
 	// fewRounds is the number below which a narrow interval is not believed: looking
 	// after each round finds a lucky one sooner or later.
 	fewRounds = 9

@@ -29,7 +29,8 @@ func (c *cli) benchEngineVerb() *cobra.Command {
 		Short: "Measure what an engine makes of a device, with fio beside",
 		Long: "Measure what an engine makes of a device, in windows that alternate with fio's on the same device.\n" +
 			"Overwrites DEVICE, unless only reads are measured without --fill; asks before, and without a terminal wants --yes.\n" +
-			"Without --batched, --layouts, --batches, --mix, --beside or --preset it measures throughput.",
+			"Without --batched, --layouts, --batches, --mix, --beside or --preset it measures throughput.\n" +
+			"A missed target is a figure like any other: the exit code stays 0.",
 		Example: "  rawblockd bench engine --device /dev/nvme1n1 --fio --sizes 4KiB,1MiB --json out.json --svg out.svg\n" +
 			"  rawblockd bench engine --device /dev/nvme1n1 --fio --preset lmcache",
 		Args: cobra.NoArgs,
@@ -101,7 +102,7 @@ func (b *benchEngine) prepare(cmd *cobra.Command) error {
 			return usageError{err}
 		}
 	}
-	b.table = benchTable{out: b.cli.stdout, err: b.cli.stderr, quiet: b.jsonFile == "-", live: isTerminal(b.cli.stderr)}
+	b.table = benchTable{out: b.cli.stdout, err: b.cli.stderr, quiet: b.jsonFile == "-", live: isTerminal(b.cli.stderr), plan: &b.plan}
 	b.plan.Row, b.plan.Figure, b.plan.Filling = b.table.row, b.table.figure, b.table.filling
 	return nil
 }

@@ -18,6 +18,8 @@ type benchTable struct {
 	live     bool // what is going on is shown on a terminal
 	shown    bool
 	rows     int
+	plan     *bench.Plan
+	warned   bool
 }
 
 const benchRow = "%-46s %-18s %9s %9s  %-24s %5s %6s  %7s %7s  %7s %7s  %9s %9s  %s\n"
@@ -27,8 +29,19 @@ const restOfBench = "MIB/S, FIO: medians of the windows. RATIO: median of the pa
 	"CPU/GB: seconds for 10^9 bytes, US/OP: µs for an op of at most 1 MiB; ours is of the whole process, fio's of its job's thread,\n" +
 	"and the kernel's own threads, such as a loop device's, are in neither. P50, P99: µs, of ours.\n"
 
+// warn says once that the time is too short for a verdict. Who gave --pairs knows.
+func (t *benchTable) warn(r bench.Row) {
+	if t.warned || t.plan.Pairs > 0 || r.Pairs == 0 || r.Pairs >= bench.LeastRounds {
+		return
+	}
+	t.warned = true
+	fmt.Fprintf(t.err, "bench engine: warning: in --time %v there was time for %d rounds only, and fewer than %d decide nothing: give --time more, or --window (%v) less\n",
+		t.plan.Time, r.Pairs, bench.LeastRounds, t.plan.Window)
+}
+
 func (t *benchTable) row(r bench.Row) {
 	t.clear()
+	t.warn(r)
 	if t.quiet {
 		return
 	}

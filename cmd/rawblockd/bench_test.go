@@ -152,6 +152,19 @@ func TestBenchEngineAsks(t *testing.T) {
 	}
 }
 
+// A time that has no room for a verdict is said, once; not to who asked for few rounds.
+func TestBenchEngineWarnsOfFewRounds(t *testing.T) {
+	device := testdev.Loop(t, 64<<20, 512)
+	args := benchArgs(device, "--layouts", "1x2,2x1", "--size", "4KiB", "--fill=false", "--time", "1ms")
+	if r := command(t, args...); r.code != exitOK || r.errors != "" {
+		t.Errorf("--pairs 1: code %d, %s", r.code, r.errors)
+	}
+	r := command(t, append(args, "--pairs", "0")...)
+	if r.code != exitOK || strings.Count(r.errors, "there was time for 1 rounds only, and fewer than 5 decide nothing") != 1 {
+		t.Errorf("code %d, %s", r.code, r.errors)
+	}
+}
+
 func TestBenchEngineWithoutFio(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	r := command(t, benchArgs("/dev/null", "--fio")...)
