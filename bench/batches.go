@@ -54,8 +54,10 @@ func (r *run) batches(ctx context.Context, s shape) (err error) {
 	if err != nil {
 		return err
 	}
-	for i := range sizes {
-		r.add(sweep.row(all, i, st.note))
+	for i, n := range sizes {
+		if slices.Contains(r.plan.Batches, n) {
+			r.add(sweep.row(all, i, st.note))
+		}
 	}
 	return nil
 }
@@ -112,6 +114,8 @@ func (b batchSweep) row(all [][]Sample, i int, note string) Row {
 	row.fio(column(all, at), b.s.op)
 	row.noise(summarize(ratios(all, rateRatio(at+1, at))))
 	row.BoundUS = summarize(ratios(all, func(round []Sample) (float64, bool) { return b.bound(round, i), true })).Median / 1e3
-	row.ratio(summarize(ratios(all, b.overBound(i))), "the bound", atMost(batchWant))
+	if b.sizes[i] > 1 { // the bound of one is made of its own time
+		row.ratio(summarize(ratios(all, b.overBound(i))), "the bound", atMost(batchWant))
+	}
 	return row
 }

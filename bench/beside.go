@@ -47,9 +47,9 @@ func (r *run) beside(ctx context.Context, s shape) (err error) {
 		}
 		sides = append(sides, r.fioSide(base))
 	}
-	all, err := r.plan.rounds(ctx, sides, func(all [][]Sample) bool {
+	all, err := r.plan.rounds(ctx, sides, seldom(func(all [][]Sample) bool {
 		return r.plan.Fio != nil && newBesideTail(all, s).interval(r.plan.Seed).narrow()
-	})
+	}))
 	if err != nil {
 		return err
 	}

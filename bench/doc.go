@@ -6,7 +6,9 @@
 // A figure is measured in rounds. A round runs every side once, ours and fio's, each
 // for a window of about a second, and every other round runs them backwards: what
 // drifts on the machine drifts through both sides of a pair. What counts is the
-// median of the ratios of the pairs, with its 90 % interval (interval.go). Rounds are
+// median of the ratios of the pairs, with its 90 % interval by order statistics. Of mix
+// and beside it is one ratio of p99s, each over the latencies of all rounds together,
+// with an interval by bootstrap (interval.go): a row's Statistic says which. Rounds are
 // added until that interval is narrow or the time is up (rounds.go).
 //
 // A window of ours (window.go) is counted as fio counts its own: from the end of the

@@ -19,7 +19,18 @@ type Interval struct {
 	// Enough says that there were values enough for the interval to hold the median
 	// with 90 %; else Lo and Hi are Min and Max.
 	Enough bool
+	Of     string // StatisticPairs or StatisticPooled
 }
+
+// What a ratio is, and how its interval was had.
+const (
+	// StatisticPairs is the median of one ratio for each round, its interval by order
+	// statistics.
+	StatisticPairs = "median of paired ratios"
+	// StatisticPooled is one ratio, of the p99 over the latencies of all rounds
+	// together, for which one round has too few ops; its interval is by bootstrap.
+	StatisticPooled = "ratio of pooled p99, bootstrap interval"
+)
 
 // summarize returns the median of values and its interval by order statistics: with n
 // values the median lies between the k-th smallest and the k-th largest with
@@ -31,7 +42,7 @@ func summarize(values []float64) Interval {
 	}
 	s := slices.Clone(values)
 	slices.Sort(s)
-	out := Interval{Median: (s[(n-1)/2] + s[n/2]) / 2, Min: s[0], Max: s[n-1], Lo: s[0], Hi: s[n-1], N: n}
+	out := Interval{Median: (s[(n-1)/2] + s[n/2]) / 2, Min: s[0], Max: s[n-1], Lo: s[0], Hi: s[n-1], N: n, Of: StatisticPairs}
 	if k := orderRank(n); k > 0 {
 		out.Lo, out.Hi, out.Enough = s[k-1], s[n-k], true
 	}
@@ -61,7 +72,7 @@ const resamples = 200
 // replacement. of is given the rounds drawn. Min and Max are those of single rounds.
 func bootstrap(n int, seed uint64, of func(rounds []int) float64) Interval {
 	all := make([]int, n)
-	out := Interval{N: n, Min: math.Inf(1), Max: math.Inf(-1)}
+	out := Interval{N: n, Min: math.Inf(1), Max: math.Inf(-1), Of: StatisticPooled}
 	for i := range all {
 		all[i] = i
 		v := of(all[i : i+1])

@@ -54,9 +54,9 @@ func (r *run) mix(ctx context.Context, s shape) (err error) {
 		again.first = noiseRounds
 		sides = append(sides, r.fioSide(j), again)
 	}
-	all, err := r.plan.rounds(ctx, sides, func(all [][]Sample) bool {
+	all, err := r.plan.rounds(ctx, sides, seldom(func(all [][]Sample) bool {
 		return r.plan.Fio != nil && tails(all, sideMixed, sideFioMix, r.plan.Seed).narrow()
-	})
+	}))
 	if err != nil {
 		return err
 	}

@@ -58,6 +58,22 @@ func TestBatchBound(t *testing.T) {
 	}
 }
 
+// What one key takes is half of every bound, and so has no target of its own.
+func TestBatchOfOneHasNoTarget(t *testing.T) {
+	b := batchSweep{s: shape{op: ioengine.Read, size: 256 << 10, depth: 4}, sizes: []int{1, 8}, withFio: true}
+	one, eight, fio := sampleOf(0, time.Millisecond), sampleOf(0, 5*time.Millisecond), sampleOf(1<<40, time.Millisecond)
+	all := [][]Sample{}
+	for range LeastRounds {
+		all = append(all, []Sample{one, eight, fio, fio})
+	}
+	if r := b.row(all, 0, ""); r.Verdict != "" || r.Ratio != 0 || r.MedianUS < 999 || r.BoundUS < 999 {
+		t.Errorf("one key: %+v", r)
+	}
+	if r := b.row(all, 1, ""); r.Verdict != Missed || r.Ratio < 2.4 || r.Ratio > 2.6 || r.Statistic != StatisticPairs {
+		t.Errorf("eight keys: %+v, want 5 ÷ 2 ms", r)
+	}
+}
+
 func TestBesideBound(t *testing.T) {
 	s := shape{op: ioengine.Read, size: 256 << 10, depth: 32}
 	var all [][]Sample

@@ -21,6 +21,9 @@ const (
 	// fewRounds is the number below which a narrow interval is not believed: looking
 	// after each round finds a lucky one sooner or later.
 	fewRounds = 9
+	// seldomRounds is after how many rounds it is asked again whether a figure that is
+	// dear to work out is settled.
+	seldomRounds = 5
 	// noiseRounds is how many rounds also measure fio against itself.
 	noiseRounds = 15
 )
@@ -50,6 +53,12 @@ func (p Protocol) rounds(ctx context.Context, sides []side, settled func([][]Sam
 			return all, nil
 		}
 	}
+}
+
+// seldom asks settled in every fifth round only: a bootstrap takes longer with each
+// round, all the while that nothing is measured.
+func seldom(settled func([][]Sample) bool) func([][]Sample) bool {
+	return func(all [][]Sample) bool { return len(all)%seldomRounds == 0 && settled(all) }
 }
 
 // round runs every side once: forwards, and in every other round backwards, so that

@@ -35,20 +35,22 @@ type Row struct {
 	FioMiBs float64 `json:"fio_mib_s,omitempty"`
 	FioIOPS float64 `json:"fio_iops,omitempty"`
 
-	// Ratio is the median of the paired ratios ours ÷ Against.
-	Ratio    float64 `json:"ratio,omitempty"`
-	RatioMin float64 `json:"ratio_min,omitempty"`
-	RatioMax float64 `json:"ratio_max,omitempty"`
-	RatioLo  float64 `json:"ratio_lo,omitempty"` // 90 % interval
-	RatioHi  float64 `json:"ratio_hi,omitempty"`
-	Pairs    int     `json:"pairs,omitempty"`
-	Against  string  `json:"against,omitempty"`
-	Noise    float64 `json:"noise,omitempty"` // fio ÷ fio under the same protocol
-	NoiseLo  float64 `json:"noise_lo,omitempty"`
-	NoiseHi  float64 `json:"noise_hi,omitempty"`
-	Want     string  `json:"want,omitempty"` // the target: ≥ 0.97
-	Verdict  string  `json:"verdict,omitempty"`
-	Claimed  float64 `json:"claimed,omitempty"` // the same ratio as others published it, of their drive
+	// Ratio is ours ÷ Against, and Statistic of what: of mix and beside it is of the
+	// p99 of all rounds pooled, else the median of the rounds' ratios.
+	Ratio     float64 `json:"ratio,omitempty"`
+	Statistic string  `json:"statistic,omitempty"`
+	RatioMin  float64 `json:"ratio_min,omitempty"`
+	RatioMax  float64 `json:"ratio_max,omitempty"`
+	RatioLo   float64 `json:"ratio_lo,omitempty"` // 90 % interval
+	RatioHi   float64 `json:"ratio_hi,omitempty"`
+	Pairs     int     `json:"pairs,omitempty"`
+	Against   string  `json:"against,omitempty"`
+	Noise     float64 `json:"noise,omitempty"` // fio ÷ fio under the same protocol
+	NoiseLo   float64 `json:"noise_lo,omitempty"`
+	NoiseHi   float64 `json:"noise_hi,omitempty"`
+	Want      string  `json:"want,omitempty"` // the target: ≥ 0.97
+	Verdict   string  `json:"verdict,omitempty"`
+	Claimed   float64 `json:"claimed,omitempty"` // the same ratio as others published it, of their drive
 
 	CPUPerGB    float64 `json:"cpu_s_per_gb,omitempty"` // GB: 10^9 bytes
 	FioCPUPerGB float64 `json:"fio_cpu_s_per_gb,omitempty"`
@@ -103,6 +105,7 @@ func (r *Row) ratio(i Interval, against string, target *Target) {
 		return
 	}
 	r.Ratio, r.RatioLo, r.RatioHi, r.RatioMin, r.RatioMax, r.Pairs, r.Against = i.Median, i.Lo, i.Hi, i.Min, i.Max, i.N, against
+	r.Statistic = i.Of
 	if target != nil {
 		r.Want, r.Verdict = target.String(), target.verdict(i)
 	}

@@ -25,7 +25,8 @@ type benchTable struct {
 const benchRow = "%-46s %-18s %9s %9s  %-24s %5s %6s  %7s %7s  %7s %7s  %9s %9s  %s\n"
 
 // restOfBench says what the columns do not.
-const restOfBench = "MIB/S, FIO: medians of the windows. RATIO: median of the paired ratios, with its 90 % interval. NOISE: fio ÷ fio.\n" +
+const restOfBench = "MIB/S, FIO: medians of the windows. RATIO: median of the paired ratios, with its 90 % interval;\n" +
+	"of mix and beside the ratio of p99s of all rounds pooled, its interval by bootstrap. NOISE: fio ÷ fio, likewise.\n" +
 	"CPU/GB: seconds for 10^9 bytes, US/OP: µs for an op of at most 1 MiB; ours is of the whole process, fio's of its job's thread,\n" +
 	"and the kernel's own threads, such as a loop device's, are in neither. P50, P99: µs, of ours.\n"
 

@@ -184,10 +184,20 @@ func TestBenchEngineBesideFio(t *testing.T) {
 		t.Errorf("throughput: %+v", row)
 	}
 	ok(t, benchArgs(device, "--fio", "--yes", "--preset", "lmcache", "--layouts", "1x4,2x2", "--size", "1MiB", "--sizes", "64KiB",
-		"--batches", "1,8", "--batched", "--mix", "--beside", "--json", report)...)
+		"--batches", "2,8", "--batched", "--mix", "--beside", "--json", report)...)
 	var names []string
 	for _, row := range readReport(t, report).Rows {
 		names = append(names, row.Name)
+		statistic := bench.StatisticPairs
+		switch {
+		case row.Name == "mix" || row.Name == "beside":
+			statistic = bench.StatisticPooled
+		case row.Ratio == 1 && row.Name == "layout":
+			statistic = "" // the best, against itself
+		}
+		if row.Statistic != statistic {
+			t.Errorf("statistic %q, want %q: %+v", row.Statistic, statistic, row)
+		}
 		if row.Ratio <= 0 || row.RatioLo > row.Ratio || row.RatioHi < row.Ratio || row.Against == "" {
 			t.Errorf("no ratio: %+v", row)
 		}
