@@ -38,15 +38,16 @@ type figure struct {
 // Run carries out a plan. When it fails, or ctx ends, it returns the rows it has with
 // the error.
 func Run(ctx context.Context, p Plan) (_ Report, err error) {
+	report := Report{Protocol: p.Protocol.String(), Rows: []Row{}} // no null in its JSON
 	if err := p.Check(); err != nil {
-		return Report{}, err
+		return report, err
 	}
 	dev, err := ioengine.Open(p.Device, ioengine.OpenOptions{ReadOnly: !p.Writes(), Exclusive: true})
 	if err != nil {
-		return Report{}, err
+		return report, err
 	}
 	defer func() { err = errors.Join(err, dev.Close()) }()
-	report := Report{Machine: thisMachine(p.Fio), Device: describe(dev), Protocol: p.Protocol.String()}
+	report.Machine, report.Device = thisMachine(p.Fio), describe(dev)
 	if err := direct(report.Device, dev.Geometry()); err != nil {
 		return report, err
 	}
@@ -56,7 +57,7 @@ func Run(ctx context.Context, p Plan) (_ Report, err error) {
 	report.Device.Area = p.Area
 	r := &run{plan: &p, dev: dev}
 	err = r.all(ctx)
-	report.Rows = r.rows
+	report.Rows = append(report.Rows, r.rows...)
 	return report, err
 }
 

@@ -4,6 +4,7 @@ package bench
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -53,6 +54,9 @@ func TestRunTriesBeforeItWrites(t *testing.T) {
 		r, err := Run(t.Context(), p)
 		if err == nil || !strings.Contains(err.Error(), says) || len(r.Rows) > 0 {
 			t.Errorf("%d rows, %v; want none, and %q", len(r.Rows), err, says)
+		}
+		if b, err := json.Marshal(r); err != nil || !bytes.Contains(b, []byte(`"rows":[]`)) {
+			t.Errorf("the report is %s (%v), want rows that are no null", b, err)
 		}
 		got := make([]byte, len(want))
 		f, err := os.Open(device)

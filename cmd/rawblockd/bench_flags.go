@@ -72,6 +72,9 @@ func (b *benchEngine) settle(cmd *cobra.Command) error {
 		return err
 	}
 	p.Throughput = !p.Batched && !p.Mix && !p.Beside && len(t.layouts) == 0 && len(t.batches) == 0
+	if err := t.refuseUseless(p, given); err != nil {
+		return err
+	}
 	if !p.Throughput && !given("sizes") && t.preset != presetMooncake {
 		t.sizes = []string{"256KiB"}
 	}
@@ -82,24 +85,56 @@ func (b *benchEngine) settle(cmd *cobra.Command) error {
 	if p.Sizes, err = parseSizes(t.sizes); err != nil {
 		return fmt.Errorf("--sizes: %w", err)
 	}
-	for _, l := range t.layouts {
+	for _, l := range distinct(t.layouts) {
 		layout, err := bench.ParseLayout(l)
 		if err != nil {
 			return fmt.Errorf("--layouts: %w", err)
 		}
 		p.Layouts = append(p.Layouts, layout)
 	}
-	for _, op := range t.ops {
+	for _, op := range distinct(t.ops) {
 		dir, ok := map[string]ioengine.Dir{"read": ioengine.Read, "write": ioengine.Write}[op]
 		if !ok {
 			return fmt.Errorf("--ops: %q: want read or write", op)
 		}
 		p.Ops = append(p.Ops, dir)
 	}
-	p.Depths, p.Batches, p.LayoutSize, p.Area = t.depths, t.batches, int64(t.size.bytes), int64(t.area.bytes)
+	p.Modes = distinct(p.Modes)
+	p.Depths, p.Batches, p.LayoutSize, p.Area = distinct(t.depths), t.batches, int64(t.size.bytes), int64(t.area.bytes)
 	p.Names = b.engineNames(given("engines"))
 	p.Ramp = p.Window / 10
 	p.Fill = t.fill || !given("fill") && p.Writes()
+	return nil
+}
+
+// distinct leaves out what was there before: it would be measured twice.
+func distinct[T comparable](list []T) []T {
+	var out []T
+	for _, v := range list {
+		if !slices.Contains(out, v) {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// refuseUseless refuses flags that change nothing of what is measured.
+func (t *benchText) refuseUseless(p *bench.Plan, given func(string) bool) error {
+	sized := p.Throughput || p.Batched || p.Mix || p.Beside || len(t.batches) > 0
+	for _, u := range []struct {
+		flag string
+		used bool
+		is   string
+	}{
+		{"modes", p.Throughput, "of throughput, which is measured where nothing else is asked for"},
+		{"size", len(t.layouts) > 0, "of the payloads of --layouts: the others have --sizes"},
+		{"sizes", sized, "not of --layouts: they have --size"},
+		{"ops", p.Throughput || p.Batched || p.Beside || len(t.batches)+len(t.layouts) > 0, "not of --mix, which reads and writes"},
+	} {
+		if given(u.flag) && !u.used {
+			return fmt.Errorf("--%s is %s; leave it out", u.flag, u.is)
+		}
+	}
 	return nil
 }
 
@@ -127,7 +162,7 @@ func (t *benchText) applyPreset(p *bench.Plan, given func(string) bool) error {
 // engineNames leaves out, of those that nobody asked for, what this host does not let
 // us have.
 func (b *benchEngine) engineNames(asked bool) []string {
-	names := slices.Clone(b.text.engines)
+	names := distinct(b.text.engines)
 	if asked {
 		return names
 	}

@@ -152,6 +152,38 @@ func TestBenchEngineAsks(t *testing.T) {
 	}
 }
 
+// What is asked for twice is measured once, and a flag that changes nothing is refused.
+func TestBenchEngineFlags(t *testing.T) {
+	device := testdev.Loop(t, 64<<20, 512)
+	out := ok(t, benchArgs(device, "--engines", "pread,pread", "--depths", "4,2,4", "--ops", "read,read", "--modes", "queued,queued", "--sizes", "4KiB,4KiB", "--fill=false")...)
+	if !strings.Contains(out, "bench: 2 figures: ") {
+		t.Errorf("two depths, all else twice the same: %s", out)
+	}
+	for want, more := range map[string][]string{
+		"--modes is of throughput":               {"--mix", "--modes", "queued"},
+		"--size is of the payloads of --layouts": {"--batched", "--size", "1MiB"},
+		"--sizes is not of --layouts":            {"--layouts", "1x2,2x1", "--sizes", "4KiB"},
+		"--ops is not of --mix":                  {"--mix", "--ops", "read"},
+	} {
+		if r := command(t, benchArgs(device, more...)...); r.code != exitUsage || !strings.Contains(r.errors, want) {
+			t.Errorf("%v: code %d, %s; want %s", more, r.code, r.errors, want)
+		}
+	}
+}
+
+// There is no picture of what has only rows that no chart shows, and no empty one.
+func TestBenchEngineDrawsNothing(t *testing.T) {
+	device := testdev.Loop(t, 64<<20, 512)
+	picture := filepath.Join(t.TempDir(), "out.svg")
+	r := command(t, benchArgs(device, "--batched", "--sizes", "4KiB", "--fill=false", "--svg", picture)...)
+	if r.code != exitFailed || !strings.Contains(r.errors, "no figure to draw") {
+		t.Errorf("code %d, %s", r.code, r.errors)
+	}
+	if _, err := os.Stat(picture); !os.IsNotExist(err) {
+		t.Errorf("left %s (%v)", picture, err)
+	}
+}
+
 // A time that has no room for a verdict is said, once; not to who asked for few rounds.
 func TestBenchEngineWarnsOfFewRounds(t *testing.T) {
 	device := testdev.Loop(t, 64<<20, 512)

@@ -33,6 +33,10 @@ func attachLoop(image string) (*loopDevice, error) {
 	if os.Geteuid() != 0 {
 		return nil, errors.New("that needs root")
 	}
+	image, err := realPath(image)
+	if err != nil {
+		return nil, err
+	}
 	f, err := os.OpenFile(image, os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
@@ -45,6 +49,15 @@ func attachLoop(image string) (*loopDevice, error) {
 		}
 	}
 	return nil, errors.New("other processes took every free one")
+}
+
+// realPath is a file's path as the kernel has it.
+func realPath(file string) (string, error) {
+	file, err := filepath.Abs(file)
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(file)
 }
 
 func tryLoop(image *os.File) (_ *loopDevice, err error) {

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/rawblockd/rawblockd/config"
+	"github.com/rawblockd/rawblockd/internal/testdev"
 )
 
 func smallPlan() demoPlan {
@@ -78,6 +79,36 @@ func TestDemoInterrupted(t *testing.T) {
 			t.Errorf("interrupted at %q: got %v", word, err)
 		}
 		cancel()
+	}
+}
+
+// A directory may be named by a link, or relative to where the demo runs: the device is
+// waited for all the same.
+func TestDemoLoopBehindALink(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root is given loop devices")
+	}
+	dir := t.TempDir()
+	testdev.FileIn(t, dir, 8<<20) // skips without direct I/O
+	if err := os.WriteFile(filepath.Join(dir, "image"), make([]byte, 1<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(link)
+	for _, image := range []string{filepath.Join(link, "image"), "image"} {
+		l, err := attachLoop(image)
+		if err != nil {
+			t.Skipf("no loop devices here: %v", err)
+		}
+		if !l.attached() {
+			t.Errorf("%s: %s does not count as attached to it", image, l.path)
+		}
+		if err := l.detach(); err != nil || l.attached() {
+			t.Errorf("%s: detach: %v, attached %v", image, err, l.attached())
+		}
 	}
 }
 
