@@ -13,6 +13,7 @@ import (
 	"math/big"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -81,6 +82,32 @@ func TestDoctorUring(t *testing.T) {
 			d.last(t).wants(t, tt.verdict, tt.want...)
 		})
 	}
+}
+
+// The ring asked for is the largest that the daemon would ask for; what pread serves
+// asks for none.
+func TestDoctorUringDepth(t *testing.T) {
+	d := otherHost(t, nil)
+	s := d.cfg.Slabs[0]
+	s.Device = "/dev/null"
+	d.cfg.Slabs = nil
+	for _, of := range []struct {
+		engine string
+		depth  int
+	}{{"auto", 16}, {"uring", 2048}, {"auto", 128}, {"pread", 4096}} {
+		s.Engine, s.QueueDepth = of.engine, of.depth
+		d.cfg.Slabs = append(d.cfg.Slabs, s)
+	}
+	var asked []int
+	d.probeUring = func(depth int) error {
+		asked = append(asked, depth)
+		return nil
+	}
+	d.checkUring()
+	if !slices.Equal(asked, []int{2048}) {
+		t.Errorf("asked for rings of %v, want one of 2048", asked)
+	}
+	d.last(t).wants(t, verdictOK, "gives rings of 2048")
 }
 
 func TestDoctorMemlock(t *testing.T) {
