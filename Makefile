@@ -12,7 +12,7 @@ POINTS   ?= 100000
 FUZZTIME ?= 30s
 KILLS    ?= 50
 DEMOFLAGS ?=
-BENCHTIME ?= 15s
+BENCHTIME ?= 20s
 
 .PHONY: build demo test check fmt deps crash crash-run mutants fuzz kill torture bench clean help
 
@@ -23,7 +23,7 @@ help:
 	@echo 'make check                 format, vet, staticcheck, checklocks'
 	@echo 'make crash POINTS=100000   crash campaign in both durability modes, then the mutant table'
 	@echo 'make torture KILLS=50      kill -9 loop of the real daemon'
-	@echo 'make bench BENCHTIME=15s   engines beside fio, so long a figure; DEVICE=/dev/... is overwritten;'
+	@echo 'make bench BENCHTIME=20s   engines beside fio, so long a figure; DEVICE=/dev/... is overwritten;'
 	@echo '                           a missed target is counted, and no failure'
 	@echo 'make fuzz FUZZTIME=30s     each fuzz target for that long'
 	@echo 'make fmt | deps | clean    format sources | install what the tests call | remove bin/'

@@ -3,13 +3,13 @@
 # Measures the engines beside fio: on DEVICE, which is overwritten (it asks; YES=1
 # answers), else on a loop device with direct I/O over a file of its own under TMPDIR,
 # or, without root or without loop devices, on that file itself. BENCHTIME is for a
-# figure, at most: five rounds of the widest one need about 12 s, most of them fio's
+# figure, at most: five rounds of the widest one need 10 to 20 s, most of them fio's
 # start. The reports and pictures are left in OUT. Closes with one line of counts; a
 # missed target is no failure.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-time=${BENCHTIME:-15s}
+time=${BENCHTIME:-20s}
 out=${OUT:-bin/bench}
 size=${BENCHSIZE:-2G}
 device=${DEVICE:-}

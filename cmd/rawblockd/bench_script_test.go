@@ -67,7 +67,7 @@ func TestBenchScript(t *testing.T) {
 			t.Fatalf("benches %q", lines)
 		}
 		for _, line := range lines {
-			if !strings.Contains(line, device) || !strings.Contains(line, " --window 200ms ") || !strings.Contains(line, " --time 15s ") || !strings.Contains(line, " --yes ") {
+			if !strings.Contains(line, device) || !strings.Contains(line, " --window 200ms ") || !strings.Contains(line, " --time 20s ") || !strings.Contains(line, " --yes ") {
 				t.Errorf("bench %q, want one of %s", line, device)
 			}
 		}
