@@ -26,9 +26,19 @@ func hashString(s string) uint64 {
 	return mix(h)
 }
 
-// payloadSeed names the payload of one version of one key.
+// payloadSeed names the payload of one version of one key. Its lowest byte differs from
+// those of 255 versions before: a payload of one byte is this version's and no other's.
 func payloadSeed(name keyName, version int) uint64 {
-	return mix(hashString(name.ns) ^ mix(hashString(name.key)^uint64(version)))
+	key := hashString(name.ns) ^ mix(hashString(name.key))
+	return mix(key^uint64(version))&^0xff | (key+uint64(version))&0xff
+}
+
+// word is the i-th eight bytes of a payload; the first byte is that of the seed.
+func word(seed, i uint64) uint64 {
+	if i == 0 {
+		return mix(seed)&^0xff | seed&0xff
+	}
+	return mix(seed + i)
 }
 
 // fill writes payload bytes from position pos (a multiple of 8) into dst. Each
@@ -36,13 +46,13 @@ func payloadSeed(name keyName, version int) uint64 {
 func fill(dst []byte, seed uint64, pos int) {
 	i := uint64(pos / 8)
 	for len(dst) >= 8 {
-		binary.LittleEndian.PutUint64(dst, mix(seed+i))
+		binary.LittleEndian.PutUint64(dst, word(seed, i))
 		dst = dst[8:]
 		i++
 	}
 	if len(dst) > 0 {
 		var tail [8]byte
-		binary.LittleEndian.PutUint64(tail[:], mix(seed+i))
+		binary.LittleEndian.PutUint64(tail[:], word(seed, i))
 		copy(dst, tail[:])
 	}
 }
@@ -52,13 +62,13 @@ func fill(dst []byte, seed uint64, pos int) {
 func same(got []byte, seed uint64, pos int) (at int, ok bool) {
 	i := uint64(pos / 8)
 	for n := 0; n < len(got); n += 8 {
-		word := mix(seed + i)
+		w := word(seed, i)
 		i++
-		if n+8 <= len(got) && binary.LittleEndian.Uint64(got[n:]) == word {
+		if n+8 <= len(got) && binary.LittleEndian.Uint64(got[n:]) == w {
 			continue
 		}
 		var want [8]byte
-		binary.LittleEndian.PutUint64(want[:], word)
+		binary.LittleEndian.PutUint64(want[:], w)
 		for k := 0; k < 8 && n+k < len(got); k++ {
 			if got[n+k] != want[k] {
 				return pos + n + k, false
