@@ -19,12 +19,12 @@ func TestOrderRank(t *testing.T) {
 
 func TestSummarize(t *testing.T) {
 	got := summarize([]float64{9, 1, 8, 2, 7, 3, 6, 4, 5})
-	want := Interval{Median: 5, Lo: 2, Hi: 8, Min: 1, Max: 9, N: 9, Enough: true}
+	want := Interval{Median: 5, Lo: 2, Hi: 8, Min: 1, Max: 9, N: 9, Enough: true, Of: StatisticPairs}
 	if got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	few := summarize([]float64{4, 1, 2, 3})
-	if want := (Interval{Median: 2.5, Lo: 1, Hi: 4, Min: 1, Max: 4, N: 4}); few != want {
+	if want := (Interval{Median: 2.5, Lo: 1, Hi: 4, Min: 1, Max: 4, N: 4, Of: StatisticPairs}); few != want {
 		t.Errorf("four values: got %+v, want %+v", few, want)
 	}
 	if none := summarize(nil); none != (Interval{}) {
@@ -54,7 +54,7 @@ func TestIntervalHoldsTheMedian(t *testing.T) {
 
 func TestVerdict(t *testing.T) {
 	between := func(lo, median, hi float64) Interval {
-		return Interval{Median: median, Lo: lo, Hi: hi, N: 9, Enough: true}
+		return Interval{Median: median, Lo: lo, Hi: hi, N: 9, Enough: true, Of: StatisticPairs}
 	}
 	few := between(0.99, 1, 1.01)
 	few.Enough = false
